@@ -1,0 +1,1 @@
+"""The client of sess: finds a session and resumes it."""

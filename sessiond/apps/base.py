@@ -1,0 +1,88 @@
+"""What the rest of the daemon asks of an agent."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+from sessiond.session import Stat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sessiond.session import Part, Previous, Scan, Session, Unit
+
+
+class Watch(NamedTuple):
+    """A folder to watch, and how many levels of folders below it."""
+
+    path: str
+    depth: int
+
+
+class App(ABC):
+    """One coding agent: where its sessions lie, how one is read, how one is resumed.
+
+    Everything known of the agent stands in the file of its subclass. A unit that no app
+    claims in `unit` is never opened.
+    """
+
+    name: str
+    """Short and lower case, as in ``app:codex``."""
+    program: str
+    """The command that a resume starts."""
+
+    @abstractmethod
+    def roots(self, env: Mapping[str, str]) -> list[str]:
+        """Return the folders its stores are in, environment overrides first. Touches no file."""
+
+    @abstractmethod
+    def watches(self, root: str) -> list[Watch]:
+        """Return the folders below *root* in which a change matters. They need not exist."""
+
+    @abstractmethod
+    def unit(self, root: str, path: str) -> Unit | None:
+        """Return the unit that *path* belongs to, or None: the allow-list. Touches no file."""
+
+    @abstractmethod
+    def units(self, root: str, unreadable: Callable[[str, OSError], None]) -> Iterator[tuple[Unit, Stat]]:
+        """Yield every unit with its stat, all of one folder together.
+
+        A folder that exists and cannot be listed is reported to *unreadable*, so that
+        nothing below it counts as deleted. A missing root yields nothing.
+        """
+
+    def stat(self, unit: Unit) -> Stat:
+        """Return what tells whether *unit* changed.
+
+        Raises FileNotFoundError when it is gone, OSError when that cannot be told.
+        """
+        return stat_of(os.lstat(unit.path))
+
+    @abstractmethod
+    def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
+        """Read *unit* within the limits of ``_jsonl.py`` and return what it says.
+
+        *stat* was taken just before. With *previous*, a unit that only grew is read from
+        where it ended, and facts that the new bytes do not repeat are kept. Called again
+        with ``previous.complete`` False for the slower look that `Scan.complete` asked for.
+        Malformed content is no error. Raises OSError when the file cannot be read; its
+        rows then stay as they are.
+        """
+
+    @abstractmethod
+    def merge(self, id: str, parts: list[Part]) -> Session | None:
+        """Return the row that all units together make of a session, or None for no session. Pure."""
+
+    @abstractmethod
+    def prompts(self, session: Session) -> tuple[str | None, str | None]:
+        """Return the first and the last prompt, read from the file now and stored nowhere.
+
+        Raises OSError when the file cannot be read.
+        """
+
+
+def stat_of(result: os.stat_result) -> Stat:
+    """Return the part of *result* that tells whether a file changed."""
+    return Stat(result.st_dev, result.st_ino, result.st_size, result.st_mtime_ns, result.st_ctime_ns)

@@ -1,0 +1,57 @@
+"""Every decision about where things are, as pure functions of the environment.
+
+Shared with the client, so it imports nothing that a bare interpreter has not loaded already.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SUN_PATH = 107
+"""Bytes a Unix socket path may have on Linux; macOS has 103 (measured and sys/un.h)."""
+
+
+class Paths:
+    """Where one user's index, socket and the rest are."""
+
+    __slots__ = ("config", "index", "lock", "log", "runtime", "snapshots", "socket", "state")
+
+    def __init__(self, state: str, runtime: str, config: str, log: str) -> None:
+        self.state = state
+        self.index = state + "/index.sqlite"
+        self.log = log + "/sessiond.log"
+        self.runtime = runtime
+        self.socket = runtime + "/sessiond.sock"
+        self.lock = runtime + "/sessiond.lock"
+        self.snapshots = runtime + "/here"
+        self.config = config
+
+
+def locate(env: "Mapping[str, str]", uid: int, platform: str, private: "Callable[[str], bool]") -> Paths:
+    """Return the paths for a user.
+
+    *platform* is as in ``sys.platform``. *private* tells whether a folder exists, is the
+    user's own and closed to others. ``XDG_RUNTIME_DIR`` is not asked: launchd, cron, ssh and
+    a desktop terminal disagree about it, and client and daemon must not (atuinsh/atuin#3910).
+    """
+    home = env.get("HOME") or "/"
+    mac = platform == "darwin"
+    support = home + "/Library/Application Support/sess"
+    state = env.get("SESS_STATE_DIR") or (
+        support if mac else (env.get("XDG_STATE_HOME") or home + "/.local/state") + "/sess"
+    )
+    runtime = env.get("SESS_RUNTIME_DIR") or ""
+    if not runtime and "SESS_STATE_DIR" not in env and not mac and private(f"/run/user/{uid}"):
+        runtime = f"/run/user/{uid}/sess"
+    config = env.get("SESS_CONFIG") or (
+        support + "/config.toml" if mac else (env.get("XDG_CONFIG_HOME") or home + "/.config") + "/sess/config.toml"
+    )
+    log = home + "/Library/Logs/sess" if mac and "SESS_STATE_DIR" not in env else state
+    return Paths(state, runtime or state + "/run", config, log)
+
+
+def socket_path_problem(path: str, platform: str) -> str:
+    """Return why *path* cannot be a socket's address, or ``""``."""
+    limit = 103 if platform == "darwin" else SUN_PATH
+    length = len(path.encode("utf-8", "surrogateescape"))
+    return f"{path} has {length} bytes, and a socket's path may have {limit}" if length > limit else ""
