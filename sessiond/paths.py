@@ -3,6 +3,8 @@
 Shared with the client, so it imports nothing that a bare interpreter has not loaded already.
 """
 
+import posix
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,3 +57,18 @@ def socket_path_problem(path: str, platform: str) -> str:
     limit = 103 if platform == "darwin" else SUN_PATH
     length = len(path.encode("utf-8", "surrogateescape"))
     return f"{path} has {length} bytes, and a socket's path may have {limit}" if length > limit else ""
+
+
+def exposure(folder: str, uid: int) -> str:
+    """Return why *folder* is not *uid*'s alone, or ``""``. Raises OSError when that cannot be told.
+
+    Not every system heeds the mode of a socket; all heed that of the folder it is in.
+    """
+    found = posix.lstat(folder)
+    if found.st_mode & 0o170000 != 0o040000:
+        return f"{folder} is not a folder"
+    if found.st_uid != uid:
+        return f"{folder} belongs to user {found.st_uid}"
+    if found.st_mode & 0o077:
+        return f"{folder} is open to others (mode {found.st_mode & 0o7777:04o})"
+    return ""

@@ -23,6 +23,7 @@ EXITS = {
     "refused": REFUSED,
     "ambiguous": AMBIGUOUS,
     "no-program": NO_PROGRAM,
+    "running": DONE,
     "internal": NOTHING,
 }
 """The exit code of the client for each ``code`` of an error on the wire."""
@@ -41,6 +42,11 @@ class Problem(Exception):  # noqa: N818 - the word a person reads
     def exit(self) -> int:
         """The exit code of a command that ends with this."""
         return EXITS[self.code]
+
+    @property
+    def text(self) -> str:
+        """What stderr shows of it: ``sess: what happened: why``, and a line saying what to do."""
+        return f"sess: {self.message}\n" + (f"{self.hint}\n" if self.hint else "")
 
 
 class Answer:

@@ -60,6 +60,10 @@ class App(ABC):
         """
         return stat_of(os.lstat(unit.path))
 
+    def companions(self, unit: Unit) -> list[str]:
+        """Return paths to look at as well whenever *unit* changed, as they lie where nothing is watched."""
+        return []
+
     @abstractmethod
     def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
         """Read *unit* within the limits of ``_jsonl.py`` and return what it says.
@@ -85,4 +89,7 @@ class App(ABC):
 
 def stat_of(result: os.stat_result) -> Stat:
     """Return the part of *result* that tells whether a file changed."""
-    return Stat(result.st_dev, result.st_ino, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
+    # ZFS and overlayfs number inodes above 2**63, which SQLite cannot hold.
+    return Stat(
+        result.st_dev, result.st_ino & 0x7FFF_FFFF_FFFF_FFFF, result.st_size, result.st_mtime_ns, result.st_ctime_ns
+    )

@@ -1,0 +1,339 @@
+"""The index: every write to it.
+
+A cache of what the units say, in SQLite. One connection writes, in one thread; readers open
+their own. A damaged index, or one of another schema version, is set aside and built again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import apsw
+
+from sessiond.schema import SCHEMA, SCHEMA_VERSION, connect
+from sessiond.session import Part, Previous, Session, Stat, Unit
+from sessiond.text import fold, storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessiond.session import Scan
+
+log = logging.getLogger(__name__)
+
+_COLUMNS = (
+    *("root", "updated", "hidden", "archived", "live", "folded_title", "folded_cwd", "folded_branch", "folded_id"),
+    *("title", "cwd", "branch", "unit", "mtime", "bytes", "created", "launch_dir", "model", "effort", "approval"),
+    *("sandbox", "successor"),
+)
+_UPSERT = (
+    f"INSERT INTO session (id, {', '.join(_COLUMNS)}) "
+    f"VALUES (:id, {', '.join(':' + c for c in _COLUMNS)}) "
+    f"ON CONFLICT (id) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in _COLUMNS)}"
+)
+
+
+_KNOWN = "id, dev, ino, size, mtime_ns, ctime_ns, complete, volatile, gone"
+_UPSERT_UNIT = (
+    "INSERT INTO unit (folder, name, kind, dev, ino, size, mtime_ns, ctime_ns, complete, volatile, gone, problem) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (folder, name) DO UPDATE SET kind = excluded.kind, "
+    "dev = excluded.dev, ino = excluded.ino, size = excluded.size, mtime_ns = excluded.mtime_ns, "
+    "ctime_ns = excluded.ctime_ns, complete = excluded.complete, volatile = excluded.volatile, gone = 0, "
+    "problem = excluded.problem RETURNING id"
+)
+
+
+class Known(NamedTuple):
+    """What the index holds of a unit, but its facts."""
+
+    id: int
+    stat: Stat
+    complete: bool
+    volatile: bool
+    gone: bool
+
+
+class Identity(NamedTuple):
+    """The key of a row: an id within a root, and its number here."""
+
+    number: int
+    app: str
+    root: str
+    id: str
+
+
+class Index:
+    """The writer. Every method but `close` belongs to one thread."""
+
+    def __init__(self, path: str) -> None:
+        """Open the index at *path*, building it when there is none that can be used."""
+        self.path = path
+        self.rebuilt = ""
+        """Why an older index was set aside, or ``""``."""
+        self._db = self._open()
+        self._roots: dict[tuple[str, str], int] = {}
+        self._folders: dict[tuple[str, str, str], int] = {}
+
+    def _open(self) -> apsw.Connection:
+        try:
+            return self._prepare()
+        except (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError, apsw.FullError, apsw.SQLError) as error:
+            self.rebuilt = str(error)
+        self._set_aside()
+        return self._prepare()
+
+    def _prepare(self) -> apsw.Connection:
+        db = connect(self.path, write=True)
+        try:
+            os.chmod(self.path, 0o600)
+            db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608")
+            version = db.pragma("user_version")
+            if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get == 0:
+                with db:
+                    db.execute(SCHEMA)
+                    db.pragma("user_version", SCHEMA_VERSION)
+            elif version != SCHEMA_VERSION:
+                raise apsw.SchemaChangeError(f"schema version {version}, expected {SCHEMA_VERSION}")
+            elif (found := db.pragma("quick_check")) != "ok":
+                raise apsw.CorruptError(str(found))
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _set_aside(self) -> None:
+        """Rename the index, so that it can be looked at; an earlier one set aside makes room."""
+        log.warning("index set aside and built again: %s", self.rebuilt)
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.lexists(self.path + suffix):
+                os.replace(self.path + suffix, f"{self.path}.old{suffix}")
+
+    def replace(self, reason: str) -> None:
+        """Set the index aside, for *reason*, and go on with an empty one."""
+        self.rebuilt = reason
+        self._db.close()
+        self._set_aside()
+        self._db = self._prepare()
+        self._roots.clear()
+        self._folders.clear()
+
+    def close(self) -> None:
+        """Close the connection; what was committed is safe without it."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold one write transaction: all of it is stored, or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            self._roots.clear()
+            self._folders.clear()
+            raise
+        self._db.execute("COMMIT")
+
+    def clear(self) -> None:
+        """Forget every row, in one transaction of its own; the next reconcile reads all again."""
+        with self.transaction():
+            for table in ("session", "fact", "identity", "unit", "folder", "root"):
+                self._db.execute(f"DELETE FROM {table}")
+        self._roots.clear()
+        self._folders.clear()
+
+    def folders(self, app: str, root: str) -> set[str]:
+        """Return the folders of *root* that hold units which are not gone."""
+        rows = self._db.execute(
+            "SELECT path FROM folder WHERE root = ? "
+            "AND EXISTS (SELECT 1 FROM unit WHERE unit.folder = folder.id AND gone = 0)",
+            (self._root(app, root),),
+        )
+        return {os.fsdecode(path) for (path,) in rows}
+
+    def known(self, app: str, root: str, folder: str) -> dict[str, Known]:
+        """Return what is held of each unit in *folder*, by file name."""
+        rows = self._db.execute(
+            f"SELECT name, {_KNOWN} FROM unit WHERE folder = ?",
+            (self._folder(app, root, folder),),
+        )
+        return {os.fsdecode(name): _known(*rest) for name, *rest in rows}
+
+    def below(self, path: str) -> list[str]:
+        """Return the paths of the units known at or below the folder *path* that are not gone."""
+        start = os.fsencode(path)
+        rows = self._db.execute(
+            "SELECT path, name FROM folder JOIN unit ON folder = folder.id "
+            "WHERE (path = ? OR path > ? AND path < ?) AND gone = 0",
+            (start, start + b"/", start + b"0"),
+        )
+        return [os.path.join(os.fsdecode(folder), os.fsdecode(name)) for folder, name in rows]
+
+    def previous(self, unit: Unit) -> tuple[Known, Previous] | None:
+        """Return what is held of *unit* with its facts, or None when it was never read."""
+        folder, name = os.path.split(unit.path)
+        row = self._db.execute(
+            f"SELECT {_KNOWN} FROM unit WHERE folder = ? AND name = ?",
+            (self._folder(unit.app, unit.root, folder), os.fsencode(name)),
+        ).fetchone()
+        if row is None:
+            return None
+        known = _known(*row)
+        facts = self._db.execute(
+            "SELECT name, value FROM fact JOIN identity ON identity.id = identity WHERE unit = ?", (known.id,)
+        )
+        return known, Previous(known.stat, {key: json.loads(value) for key, value in facts}, known.complete)
+
+    def store(self, unit: Unit, stat: Stat, scan: Scan, previous: Previous | None) -> set[Identity]:
+        """Store what a read gave, and return the sessions that have to be merged again.
+
+        *previous* is what the index holds of the unit, None for nothing or for a vanished one.
+        """
+        folder, name = os.path.split(unit.path)
+        number = self._db.execute(
+            _UPSERT_UNIT,
+            (
+                *(self._folder(unit.app, unit.root, folder), os.fsencode(name), unit.kind, *stat),
+                *(scan.complete, scan.volatile, storable(scan.problem)),
+            ),
+        ).get
+        if previous is None:
+            self._db.execute("DELETE FROM fact WHERE unit = ?", (number,))
+        before = previous.facts if previous else {}
+        changed = set()
+        for key, facts in scan.facts.items():
+            if before.get(key) != facts:
+                identity = self._identity(unit.app, unit.root, storable(key))
+                value = storable(json.dumps(facts, separators=(",", ":"), ensure_ascii=False))
+                self._db.execute(
+                    "INSERT INTO fact (identity, unit, value) VALUES (?, ?, ?) "
+                    "ON CONFLICT (identity, unit) DO UPDATE SET value = excluded.value",
+                    (identity.number, number, value),
+                )
+                changed.add(identity)
+            elif len(scan.facts) == 1:
+                # The row shows the unit's size and mtime, so it is made anew; the thousands
+                # of threads that an overlay repeats are not.
+                changed.add(self._identity(unit.app, unit.root, storable(key)))
+        for key in before.keys() - scan.facts.keys():
+            identity = self._identity(unit.app, unit.root, key)
+            self._db.execute("DELETE FROM fact WHERE identity = ? AND unit = ?", (identity.number, number))
+            changed.add(identity)
+        return changed
+
+    def mark_gone(self, unit: Unit) -> set[Identity]:
+        """Keep the last facts of a unit that is no longer there, marked; return the sessions it spoke of."""
+        found = self.previous(unit)
+        if found is None or found[0].gone:
+            return set()
+        self._db.execute("UPDATE unit SET gone = 1, problem = '' WHERE id = ?", (found[0].id,))
+        return {self._identity(unit.app, unit.root, key) for key in found[1].facts}
+
+    def note_problem(self, unit: Unit, problem: str) -> None:
+        """Remember why a known *unit* could not be read this time; its facts stay."""
+        folder, name = os.path.split(unit.path)
+        self._db.execute(
+            "UPDATE unit SET problem = ? WHERE folder = ? AND name = ?",
+            (storable(problem), self._folder(unit.app, unit.root, folder), os.fsencode(name)),
+        )
+
+    def parts(self, identity: Identity) -> list[Part]:
+        """Return the facts of every unit about a session, those of vanished units last."""
+        rows = self._db.execute(
+            "SELECT folder.path, unit.name, kind, dev, ino, size, mtime_ns, ctime_ns, gone, value "
+            "FROM fact JOIN unit ON unit.id = unit JOIN folder ON folder.id = unit.folder "
+            "WHERE identity = ? ORDER BY gone, unit.id",
+            (identity.number,),
+        )
+        return [
+            Part(
+                Unit(identity.app, identity.root, os.path.join(os.fsdecode(folder), os.fsdecode(name)), kind),
+                Stat(*stat),
+                json.loads(value),
+                bool(gone),
+            )
+            for folder, name, kind, *stat, gone, value in rows
+        ]
+
+    def put(self, identity: Identity, session: Session | None) -> None:
+        """Make *session* the row of *identity*; None removes it."""
+        root = self._root(identity.app, identity.root)
+        if session is None:
+            self._db.execute("DELETE FROM session WHERE id = ?", (identity.number,))
+        else:
+            row: dict[str, Any] = {
+                key: storable(value) if isinstance(value, str) else value
+                for key, value in asdict(session).items()
+                if key not in ("app", "id", "path")
+            }
+            row |= {
+                "id": identity.number,
+                "root": root,
+                "unit": self._unit(identity, session.path),
+                "folded_title": fold(row["title"]),
+                "folded_cwd": fold(row["cwd"] or ""),
+                "folded_branch": fold(row["branch"] or ""),
+                "folded_id": fold(identity.id),
+            }
+            if session.hidden is None and session.successor and self._visible(root, session.successor):
+                row["hidden"] = "superseded"
+            self._db.execute(_UPSERT, row)
+        if session is not None and session.hidden is None:
+            self._db.execute(
+                "UPDATE session SET hidden = 'superseded' "
+                "WHERE successor = ? AND root = ? AND hidden IS NULL AND id <> ?",
+                (identity.id, root, identity.number),
+            )
+        else:
+            self._db.execute(
+                "UPDATE session SET hidden = NULL WHERE successor = ? AND root = ? AND hidden = 'superseded'",
+                (identity.id, root),
+            )
+
+    def _visible(self, root: int, id: str) -> bool:
+        return bool(
+            self._db.execute(
+                "SELECT 1 FROM identity JOIN session USING (id) "
+                "WHERE identity.root = ? AND identity.name = ? AND (hidden IS NULL OR hidden = 'superseded')",
+                (root, id),
+            ).fetchone()
+        )
+
+    def _root(self, app: str, path: str) -> int:
+        if (app, path) not in self._roots:
+            key = (app, os.fsencode(path))
+            self._db.execute("INSERT OR IGNORE INTO root (app, path) VALUES (?, ?)", key)
+            self._roots[app, path] = self._db.execute("SELECT id FROM root WHERE app = ? AND path = ?", key).get
+        return self._roots[app, path]
+
+    def _folder(self, app: str, root: str, path: str) -> int:
+        if (app, root, path) not in self._folders:
+            if len(self._folders) > 10_000:
+                self._folders.clear()
+            key = (self._root(app, root), os.fsencode(path))
+            self._db.execute("INSERT OR IGNORE INTO folder (root, path) VALUES (?, ?)", key)
+            found = self._db.execute("SELECT id FROM folder WHERE root = ? AND path = ?", key).get
+            self._folders[app, root, path] = found
+        return self._folders[app, root, path]
+
+    def _unit(self, identity: Identity, path: str) -> int:
+        folder, name = os.path.split(path)
+        key = (self._folder(identity.app, identity.root, folder), os.fsencode(name))
+        return int(self._db.execute("SELECT id FROM unit WHERE folder = ? AND name = ?", key).get)
+
+    def _identity(self, app: str, root: str, name: str) -> Identity:
+        key = (self._root(app, root), name)
+        number = self._db.execute("SELECT id FROM identity WHERE root = ? AND name = ?", key).get
+        if number is None:
+            number = self._db.execute("INSERT INTO identity (root, name) VALUES (?, ?) RETURNING id", key).get
+        return Identity(number, app, root, name)
+
+
+def _known(number: int, *rest: int) -> Known:
+    *stat, complete, volatile, gone = rest
+    return Known(number, Stat(*stat), bool(complete), bool(volatile), bool(gone))

@@ -1,0 +1,343 @@
+"""From units that changed to rows: the one thread that reads transcripts and writes the index."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, NamedTuple
+
+import apsw
+
+from sessiond.index import Index
+from sessiond.session import Scan, Stat, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessiond.apps.base import App
+    from sessiond.dirty import Dirty
+    from sessiond.index import Identity
+    from sessiond.watch import Watcher
+
+log = logging.getLogger(__name__)
+
+RECONCILE = 90.0
+"""Seconds between two full comparisons with the disk (stat of 10,000 files takes about 30 ms)."""
+SUSPECT = 5.0
+"""Seconds until a second look when everything below a root seems to be gone."""
+CHECK = 5.0
+"""Seconds between two checks of the watches; folders without one are listed then."""
+BATCH = 0.05
+"""Seconds of reading after which what was read is committed, so that answers show it."""
+
+
+class Root(NamedTuple):
+    """A store of one app."""
+
+    app: App
+    path: str
+
+
+class Indexer:
+    """Keeps the index in step with the disk.
+
+    Events give paths to look at; a reconcile compares everything. Both end in the same
+    place: a unit whose stat differs from the stored one is read and its sessions merged.
+    """
+
+    def __init__(self, roots: Iterable[Root], index_path: str, dirty: Dirty, watcher: Watcher) -> None:
+        """Open the index; raises apsw.Error when it can neither be used nor replaced."""
+        self.roots = list(roots)
+        self.generation = 0
+        """Grows when the index file is replaced; readers then connect again."""
+        self.reconciled: int | None = None
+        """When the last reconcile ended and nothing was left to read, in ms since the epoch."""
+        self.unreadable_roots: set[str] = set()
+        self.bytes_read = 0
+        self.units_read = 0
+        self._index = Index(index_path)
+        self._dirty = dirty
+        self._watcher = watcher
+        self._backlog: list[tuple[App, Unit, Stat]] = []
+        self._later: list[tuple[App, Unit]] = []
+        self._suspects: set[str] = set()
+        self._total = 0
+        self._asked = 1
+        self._settled = 0
+        self._condition = threading.Condition()
+        self._rebuild = False
+        self._damaged = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; its first act is a reconcile."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """End the thread after the batch at hand and close the index."""
+        self._stopping = True
+        self._dirty.wake()
+        self._thread.join(timeout)
+        if not self._thread.is_alive():
+            self._index.close()
+
+    def request_reconcile(self) -> None:
+        """Ask for a reconcile soon. May be called from any thread."""
+        with self._condition:
+            self._asked += 1
+        self._dirty.wake()
+
+    def request_rebuild(self) -> None:
+        """Ask for the index to be emptied and read anew. May be called from any thread."""
+        self._rebuild = True
+        self.request_reconcile()
+
+    def request_replace(self) -> None:
+        """Say that the index file turned out to be damaged. May be called from any thread."""
+        self._damaged = True
+        self._dirty.wake()
+
+    def progress(self) -> tuple[int, int] | None:
+        """Return how many of how many units are read, or None when the index is up to date."""
+        if self._settled and not self._backlog:
+            return None
+        return self._total - len(self._backlog), self._total
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until a reconcile begun after this call is complete; return False after *timeout* seconds."""
+        self.request_reconcile()
+        with self._condition:
+            asked = self._asked
+            return self._condition.wait_for(lambda: self._settled >= asked or self._stopping, timeout)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until nothing is left to read; return False after *timeout* seconds."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self.progress() is None or self._stopping, timeout)
+
+    def _run(self) -> None:
+        answered = 0
+        next_reconcile = next_check = 0.0
+        while not self._stopping:
+            try:
+                if self._damaged:
+                    self._damaged = False
+                    raise apsw.CorruptError("a reader found it damaged")
+                if self._rebuild:
+                    self._rebuild = False
+                    self._empty()
+                now = time.monotonic()
+                if now >= next_check:
+                    self._watcher.check()
+                    next_check = time.monotonic() + CHECK
+                if self._asked > answered or now >= next_reconcile:
+                    answered = self._asked
+                    self._reconcile()
+                    next_reconcile = time.monotonic() + (SUSPECT if self._suspects else RECONCILE)
+                if paths := self._dirty.take(
+                    0 if self._backlog or self._later else min(next_check, next_reconcile) - now
+                ):
+                    self._look_at(paths)
+                if self._backlog:
+                    self._read_some()
+                elif self._later:
+                    self._look_closer()
+                if not self._backlog and self._settled < answered:
+                    self._settle(answered)
+            except (apsw.CorruptError, apsw.NotADBError) as error:
+                self._replace(error)
+            except apsw.Error as error:
+                # Disk full, read-only, locked by a stranger: what is known stays, and is tried again.
+                log.error("the index could not be written: %s", error)
+                self._dirty.take(1.0)
+                self.request_reconcile()
+            except Exception as error:
+                log.error("the indexer stumbled and reconciles: %s", _problem(error))
+                self._dirty.take(1.0)
+                self.request_reconcile()
+
+    def _settle(self, answered: int) -> None:
+        self.reconciled = int(time.time() * 1000)
+        with self._condition:
+            self._settled = answered
+            self._condition.notify_all()
+
+    def _empty(self) -> None:
+        self._index.clear()
+        self._backlog.clear()
+        self._later.clear()
+        self._settled = 0
+
+    def _replace(self, error: apsw.Error) -> None:
+        """Set a damaged index aside and start over with an empty one."""
+        self._index.replace(str(error))
+        self.generation += 1
+        self._backlog.clear()
+        self._later.clear()
+        self._settled = 0
+        self.request_reconcile()
+
+    def _reconcile(self) -> None:
+        """Compare every unit on disk with the index; what differs goes to the backlog, the newest first."""
+        work: list[tuple[App, Unit, Stat]] = []
+        self._later.clear()
+        suspects: set[str] = set()
+        gone: list[tuple[App, Unit]] = []
+        for root in self.roots:
+            try:
+                absent = self._compare(root, work)
+            except OSError as error:
+                log.warning("a root of %s cannot be listed: %s", root.app.name, error.strerror)
+                self.unreadable_roots.add(root.path)
+                continue
+            self.unreadable_roots.discard(root.path)
+            for unit in absent:
+                if self._trusted(root, unit.path) or unit.path in self._suspects:
+                    gone.append((root.app, unit))
+                else:
+                    suspects.add(unit.path)
+        self._suspects = suspects
+        for start in range(0, len(gone), 500):
+            self._mark_gone(gone[start : start + 500])
+        work.sort(key=lambda item: item[2].mtime_ns)
+        self._backlog = work
+        self._total = len(work)
+
+    def _compare(self, root: Root, work: list[tuple[App, Unit, Stat]]) -> list[Unit]:
+        """Add the units of *root* that have to be read to *work*; return the known ones that are not there."""
+        app, absent, unlisted = root.app, [], []
+        visited = set()
+        units = app.units(root.path, lambda path, _error: unlisted.append(path + "/"))
+        for folder, group in itertools.groupby(units, key=lambda item: os.path.dirname(item[0].path)):
+            known = self._index.known(app.name, root.path, folder)
+            visited.add(folder)
+            for unit, stat in group:
+                was = known.pop(os.path.basename(unit.path), None)
+                if was is None or was.stat != stat or was.gone or was.volatile:
+                    work.append((app, unit, stat))
+                elif not was.complete:
+                    self._later.append((app, unit))
+            absent += [os.path.join(folder, name) for name, was in known.items() if not was.gone]
+        for folder in self._index.folders(app.name, root.path) - visited:
+            known = self._index.known(app.name, root.path, folder)
+            absent += [os.path.join(folder, name) for name, was in known.items() if not was.gone]
+        return [
+            Unit(app.name, root.path, path, "")
+            for path in absent
+            if not path.startswith(tuple(unlisted)) and not os.path.lexists(path)
+        ]
+
+    def _trusted(self, root: Root, path: str) -> bool:
+        """Return whether a file missing at *path* was deleted, rather than its whole store being away.
+
+        An unmounted home or a sync tool at work looks like an empty store; then a second look decides.
+        """
+        for watch in root.app.watches(root.path):
+            if path.startswith(watch.path + "/"):
+                try:
+                    with os.scandir(watch.path) as entries:
+                        if any(True for _ in entries):
+                            return True
+                except OSError:
+                    continue
+        return False
+
+    def _look_at(self, paths: list[str]) -> None:
+        """Bring the units at *paths*, and those below paths that vanished, up to date."""
+        changed: dict[Unit, tuple[App, Unit, Stat]] = {}
+        gone: list[tuple[App, Unit]] = []
+        queue = list(paths)
+        while queue:
+            path = queue.pop()
+            for root in self.roots:
+                unit = root.app.unit(root.path, path) if path.startswith(root.path) or "/" in path else None
+                if unit is None:
+                    continue
+                try:
+                    stat = root.app.stat(unit)
+                except FileNotFoundError:
+                    if self._trusted(root, path):
+                        gone.append((root.app, unit))
+                    else:
+                        self.request_reconcile()
+                    break
+                except OSError:
+                    break
+                changed[unit] = (root.app, unit, stat)
+                queue += [other for other in root.app.companions(unit) if os.path.lexists(other)]
+                break
+            else:
+                if not os.path.lexists(path):
+                    queue += self._index.below(path)
+        if gone:
+            self._mark_gone(gone)
+        self._read(list(changed.values()))
+
+    def _read_some(self) -> None:
+        """Read the newest units of the backlog for about ``BATCH`` seconds."""
+        deadline = time.monotonic() + BATCH
+        while self._backlog and time.monotonic() < deadline:
+            self._read([self._backlog.pop() for _ in range(min(32, len(self._backlog)))])
+
+    def _look_closer(self) -> None:
+        """Take the second, slower look at one unit that the first pass left incomplete."""
+        app, unit = self._later.pop()
+        try:
+            self._read([(app, unit, app.stat(unit))])
+        except OSError:
+            self._dirty.add(unit.path)
+
+    def _read(self, items: list[tuple[App, Unit, Stat]]) -> None:
+        """Read units and store what they say in one transaction."""
+        scans = []
+        for app, unit, stat in items:
+            found = self._index.previous(unit)
+            known, previous = found or (None, None)
+            if known and known.gone:
+                previous = None
+            elif known and previous and known.stat == stat and known.complete and not known.volatile:
+                continue
+            try:
+                scan = app.read(unit, stat, previous)
+            except FileNotFoundError:
+                self._dirty.add(unit.path)
+                continue
+            except Exception as error:
+                scan = Scan(facts=previous.facts if previous else {}, volatile=True, problem=_problem(error))
+                stat = previous.stat if previous else stat
+            self.bytes_read += scan.read
+            self.units_read += 1
+            scans.append((app, unit, stat, scan, previous))
+        if not scans:
+            return
+        with self._index.transaction():
+            changed: dict[Identity, App] = {}
+            for app, unit, stat, scan, previous in scans:
+                changed |= dict.fromkeys(self._index.store(unit, stat, scan, previous), app)
+                if not scan.complete:
+                    self._later.append((app, unit))
+            self._merge(changed)
+
+    def _mark_gone(self, units: list[tuple[App, Unit]]) -> None:
+        with self._index.transaction():
+            changed: dict[Identity, App] = {}
+            for app, unit in units:
+                changed |= dict.fromkeys(self._index.mark_gone(unit), app)
+            self._merge(changed)
+
+    def _merge(self, changed: dict[Identity, App]) -> None:
+        for identity, app in changed.items():
+            self._index.put(identity, app.merge(identity.id, self._index.parts(identity)))
+
+
+def _problem(error: Exception) -> str:
+    """Return what went wrong in words that hold nothing of the file's content or name."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {os.path.basename(last.filename)}:{last.lineno}"

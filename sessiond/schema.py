@@ -1,0 +1,86 @@
+"""The schema of the index, and how it is opened."""
+
+from __future__ import annotations
+
+import apsw
+
+SCHEMA_VERSION = 1
+
+# What is searched is stored folded, so that the full-text index, the check of its candidates
+# and the query agree about case and diacritics. Two spaces at the end make every one- or
+# two-character term the beginning of a trigram. detail=none: a third of the size; the order
+# of trigrams is checked on the candidates.
+SCHEMA = """
+CREATE TABLE root (
+  id INTEGER PRIMARY KEY, app TEXT NOT NULL, path BLOB NOT NULL, UNIQUE (app, path)
+) STRICT;
+CREATE TABLE folder (
+  id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES root, path BLOB NOT NULL, UNIQUE (root, path)
+) STRICT;
+CREATE TABLE unit (
+  id INTEGER PRIMARY KEY, folder INTEGER NOT NULL REFERENCES folder, name BLOB NOT NULL, kind TEXT NOT NULL,
+  dev INTEGER NOT NULL, ino INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL, complete INTEGER NOT NULL, volatile INTEGER NOT NULL, gone INTEGER NOT NULL,
+  problem TEXT NOT NULL, UNIQUE (folder, name)
+) STRICT;
+CREATE INDEX unit_problem ON unit (id) WHERE problem <> '' AND gone = 0;
+CREATE TABLE identity (
+  id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES root, name TEXT NOT NULL, UNIQUE (root, name)
+) STRICT;
+CREATE TABLE fact (
+  identity INTEGER NOT NULL REFERENCES identity, unit INTEGER NOT NULL REFERENCES unit, value TEXT NOT NULL,
+  PRIMARY KEY (identity, unit)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX fact_unit ON fact (unit);
+CREATE TABLE session (
+  id INTEGER PRIMARY KEY REFERENCES identity, root INTEGER NOT NULL, updated INTEGER NOT NULL, hidden TEXT,
+  archived INTEGER NOT NULL, live TEXT, folded_title TEXT NOT NULL, folded_cwd TEXT NOT NULL,
+  folded_branch TEXT NOT NULL, folded_id TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT, branch TEXT,
+  unit INTEGER NOT NULL, mtime INTEGER NOT NULL, bytes INTEGER NOT NULL, created INTEGER, launch_dir TEXT, model TEXT, effort TEXT,
+  approval TEXT, sandbox TEXT, successor TEXT
+) STRICT;
+CREATE INDEX session_recent ON session (updated) WHERE hidden IS NULL;
+CREATE INDEX session_all ON session (updated);
+CREATE INDEX session_app ON session (root, updated) WHERE hidden IS NULL;
+CREATE INDEX session_live ON session (updated) WHERE live IS NOT NULL;
+CREATE INDEX session_archived ON session (updated) WHERE archived = 1;
+CREATE INDEX session_id ON session (folded_id);
+CREATE INDEX session_cwd ON session (cwd);
+CREATE INDEX session_launch_dir ON session (launch_dir) WHERE launch_dir IS NOT cwd;
+CREATE INDEX session_successor ON session (successor) WHERE successor IS NOT NULL;
+CREATE VIEW searchable (id, title, cwd, branch, name) AS
+  SELECT id, folded_title || '  ', folded_cwd || '  ', folded_branch || '  ', folded_id || '  ' FROM session;
+CREATE VIRTUAL TABLE search USING fts5 (
+  title, cwd, branch, name, content = 'searchable', content_rowid = 'id', detail = none, columnsize = 0,
+  tokenize = 'trigram case_sensitive 1'
+);
+CREATE VIRTUAL TABLE term USING fts5vocab (search, row);
+CREATE TRIGGER session_insert AFTER INSERT ON session BEGIN
+  INSERT INTO search (rowid, title, cwd, branch, name) VALUES (
+    new.id, new.folded_title || '  ', new.folded_cwd || '  ', new.folded_branch || '  ', new.folded_id || '  ');
+END;
+CREATE TRIGGER session_delete AFTER DELETE ON session BEGIN
+  INSERT INTO search (search, rowid, title, cwd, branch, name) VALUES ('delete',
+    old.id, old.folded_title || '  ', old.folded_cwd || '  ', old.folded_branch || '  ', old.folded_id || '  ');
+END;
+CREATE TRIGGER session_update AFTER UPDATE OF folded_title, folded_cwd, folded_branch, folded_id ON session
+WHEN old.folded_title IS NOT new.folded_title OR old.folded_cwd IS NOT new.folded_cwd
+  OR old.folded_branch IS NOT new.folded_branch OR old.folded_id IS NOT new.folded_id BEGIN
+  INSERT INTO search (search, rowid, title, cwd, branch, name) VALUES ('delete',
+    old.id, old.folded_title || '  ', old.folded_cwd || '  ', old.folded_branch || '  ', old.folded_id || '  ');
+  INSERT INTO search (rowid, title, cwd, branch, name) VALUES (
+    new.id, new.folded_title || '  ', new.folded_cwd || '  ', new.folded_branch || '  ', new.folded_id || '  ');
+END;
+"""
+
+
+def connect(path: str, *, write: bool = False) -> apsw.Connection:
+    """Return a connection to the index at *path*; read-only unless *write*.
+
+    Raises apsw.Error when the file is missing or no database.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if write else apsw.SQLITE_OPEN_READONLY
+    db = apsw.Connection(path, flags=flags)
+    db.set_busy_timeout(5000)
+    db.execute("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096")
+    return db

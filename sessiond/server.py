@@ -1,0 +1,328 @@
+"""The socket: one thread reads requests and writes answers for every connection.
+
+Answers from the index take well under a millisecond and are given in this thread. What may
+wait (a file to read, a reconcile to finish) runs in a thread of its own, so that a folder
+that hangs holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from sessiond.dialects import refusal, request_length, respond
+from sessiond.service import Blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessiond.service import Service
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+"""Connections the kernel holds for us: with 128, the 128th connect to a stopped daemon blocks for ever."""
+MAX_CONNECTIONS = 1000
+MAX_WORKERS = 16
+"""Requests that wait at one time; the next ones wait their turn."""
+MAX_PENDING = 16 << 20
+"""Bytes of answers a client may leave unread before it is dropped."""
+REQUEST_DEADLINE = 5.0
+"""Seconds from a request's first byte to its last, and an answer may stand still."""
+IDLE_DEADLINE = 600.0
+"""Seconds a connection may be kept open without a request."""
+HOUSEKEEPING = 30.0
+
+
+class Server:
+    """Serves a listening Unix socket until `stop`."""
+
+    def __init__(self, path: str, service: Service) -> None:
+        """Bind *path*, removing what is left there: the caller holds the lock. Raises OSError."""
+        self._path = path
+        self._service = service
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[int, _Connection] = {}
+        self._workers = 0
+        self._waiting: collections.deque[Callable[[], None]] = collections.deque()
+        self._results: collections.deque[Callable[[], None]] = collections.deque()
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)
+        self._selector.register(self._wake_in, selectors.EVENT_READ, self._on_wake)
+        self._stopping = False
+        self._listen()
+
+    def _listen(self) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if os.path.lexists(self._path):
+            os.unlink(self._path)
+        self._listener.bind(self._path)
+        os.chmod(self._path, 0o600)
+        self._listener.listen(BACKLOG)
+        self._listener.setblocking(False)
+        self._inode = os.stat(self._path).st_ino
+        self._selector.register(self._listener, selectors.EVENT_READ, self._on_connect)
+
+    def stop(self) -> None:
+        """End `run` after the events at hand. May be called from any thread and from a signal handler."""
+        self._stopping = True
+        self._wake()
+
+    def run(self) -> None:
+        """Serve until `stop`, then let answers that are ready go out and remove the socket."""
+        housekeeping = time.monotonic() + HOUSEKEEPING
+        while not self._stopping:
+            pending = any(connection.deadline for connection in self._connections.values())
+            for key, mask in self._selector.select(1.0 if pending else max(0.0, housekeeping - time.monotonic())):
+                key.data(mask)
+            now = time.monotonic()
+            for connection in list(self._connections.values()):
+                if connection.deadline and now > connection.deadline:
+                    self._close(connection)
+            if now >= housekeeping:
+                housekeeping = now + HOUSEKEEPING
+                self._keep_house()
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        if self._owns_path():
+            os.unlink(self._path)
+        for connection in list(self._connections.values()):
+            connection.socket.setblocking(True)
+            connection.socket.settimeout(0.2)
+            with contextlib.suppress(OSError):
+                connection.socket.sendall(connection.outgoing)
+            self._close(connection)
+
+    def _owns_path(self) -> bool:
+        try:
+            return os.stat(self._path).st_ino == self._inode
+        except OSError:
+            return False
+
+    def _keep_house(self) -> None:
+        """Bind again when the socket file is gone or another's: clients would never reach us (atuinsh/atuin#4115)."""
+        if self._owns_path():
+            # Cleaners of temporary folders go by age.
+            os.utime(self._path)
+            return
+        log.warning("the socket file vanished; binding again")
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            self._listen()
+        except OSError as error:
+            log.error("the socket cannot be bound again: %s", error)
+            self.stop()
+
+    def _on_connect(self, _mask: int) -> None:
+        while True:
+            try:
+                accepted, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                log.error("a connection could not be accepted: %s", error)
+                return
+            if len(self._connections) >= MAX_CONNECTIONS or _peer(accepted) not in (os.getuid(), 0):
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            connection = _Connection(accepted)
+            self._connections[accepted.fileno()] = connection
+            self._selector.register(
+                accepted, selectors.EVENT_READ, lambda mask, connection=connection: self._on_ready(connection, mask)
+            )
+
+    def _on_ready(self, connection: _Connection, mask: int) -> None:
+        try:
+            if mask & selectors.EVENT_WRITE:
+                self._flush(connection)
+            if mask & selectors.EVENT_READ and not connection.closed:
+                data = connection.socket.recv(65536)
+                if not data:
+                    connection.finished = True
+                    if not connection.busy and not connection.outgoing:
+                        self._close(connection)
+                    else:
+                        self._listen_for(connection)
+                    return
+                connection.incoming += data
+                self._proceed(connection)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._close(connection)
+
+    def _proceed(self, connection: _Connection) -> None:
+        """Answer what requests have arrived in whole, one after another."""
+        while not connection.busy and not connection.closed:
+            try:
+                request = connection.take()
+            except ValueError as error:
+                connection.finished = True
+                self._send(connection, refusal(str(error)))
+                return
+            if request is None:
+                waiting = bool(connection.incoming)
+                connection.deadline = time.monotonic() + (REQUEST_DEADLINE if waiting else IDLE_DEADLINE)
+                return
+            connection.busy = True
+            self._answer(connection, request)
+
+    def _answer(self, connection: _Connection, request: bytes) -> None:
+        """Answer *request* here and now, or in a worker thread when it turns out that it may wait."""
+        sent = bytearray()
+        try:
+            respond(request, self._service, sent.extend, may_wait=False)
+        except Blocks:
+            self._in_worker(lambda: self._answer_waiting(connection, request))
+            return
+        self._done(connection, sent)
+
+    def _answer_waiting(self, connection: _Connection, request: bytes) -> None:
+        def send(data: bytes) -> None:
+            self._post(lambda: self._send(connection, data))
+
+        try:
+            respond(request, self._service, send, may_wait=True)
+        finally:
+            self._post(lambda: self._done(connection, b""))
+
+    def _done(self, connection: _Connection, data: bytes | bytearray) -> None:
+        connection.busy = False
+        if connection.closed:
+            return
+        if connection.relay:
+            connection.finished = True
+        self._send(connection, data)
+        if not connection.closed and not connection.finished:
+            self._proceed(connection)
+
+    def _send(self, connection: _Connection, data: bytes | bytearray) -> None:
+        if connection.closed:
+            return
+        connection.outgoing += data
+        try:
+            self._flush(connection)
+        except OSError:
+            self._close(connection)
+
+    def _flush(self, connection: _Connection) -> None:
+        before = len(connection.outgoing)
+        try:
+            while connection.outgoing:
+                del connection.outgoing[: connection.socket.send(memoryview(connection.outgoing)[: 256 << 10])]
+        except (BlockingIOError, InterruptedError):
+            pass
+        if len(connection.outgoing) > MAX_PENDING:
+            self._close(connection)
+            return
+        if connection.outgoing:
+            if len(connection.outgoing) != before or not connection.deadline:
+                connection.deadline = time.monotonic() + REQUEST_DEADLINE
+        elif connection.finished and not connection.busy:
+            self._close(connection)
+            return
+        else:
+            connection.deadline = 0.0 if connection.busy else time.monotonic() + IDLE_DEADLINE
+        self._listen_for(connection)
+
+    def _listen_for(self, connection: _Connection) -> None:
+        wanted = (selectors.EVENT_WRITE if connection.outgoing else 0) | (
+            0 if connection.finished else selectors.EVENT_READ
+        )
+        if wanted:
+            self._selector.modify(connection.socket, wanted, self._selector.get_key(connection.socket).data)
+
+    def _close(self, connection: _Connection) -> None:
+        if not connection.closed:
+            connection.closed = True
+            del self._connections[connection.socket.fileno()]
+            self._selector.unregister(connection.socket)
+            connection.socket.close()
+
+    def _in_worker(self, job: Callable[[], None]) -> None:
+        if self._workers >= MAX_WORKERS:
+            self._waiting.append(job)
+            return
+        self._workers += 1
+        threading.Thread(target=self._work, args=(job,), name="worker", daemon=True).start()
+
+    def _work(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        finally:
+            self._post(self._worker_ended)
+
+    def _worker_ended(self) -> None:
+        self._workers -= 1
+        if self._waiting:
+            self._in_worker(self._waiting.popleft())
+
+    def _post(self, result: Callable[[], None]) -> None:
+        """Have *result* called in the serving thread."""
+        self._results.append(result)
+        self._wake()
+
+    def _wake(self) -> None:
+        # A full pipe wakes as well as one byte more.
+        with contextlib.suppress(BlockingIOError):
+            self._wake_out.send(b"!")
+
+    def _on_wake(self, _mask: int) -> None:
+        self._wake_in.recv(4096)
+        while self._results:
+            self._results.popleft()()
+
+
+class _Connection:
+    """A client: what it sent and is yet to be answered, what it is yet to read."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.incoming = bytearray()
+        self.outgoing = bytearray()
+        self.relay = False
+        self.busy = False
+        self.finished = False
+        """No request will follow; the connection ends when the answers are out."""
+        self.closed = False
+        self.deadline = time.monotonic() + REQUEST_DEADLINE
+        """When to drop it, 0 for never: a request of its own is being worked on."""
+
+    def take(self) -> bytes | None:
+        """Return the next whole request, None while it is still coming; raises ValueError for none at all."""
+        self.relay = self.incoming[:1] == b"R"
+        end = request_length(self.incoming)
+        if end is None:
+            return None
+        if len(self.incoming) < end:
+            return None
+        request = bytes(self.incoming[:end])
+        del self.incoming[:end]
+        return request
+
+
+def _peer(connected: socket.socket) -> int:
+    """Return the user id of the process at the other end, -1 when that cannot be told."""
+    try:
+        if hasattr(socket, "SO_PEERCRED"):
+            credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            return int(struct.unpack("3i", credentials)[1])
+        if sys.platform == "darwin":
+            # struct xucred of <sys/ucred.h>: version, uid, …; LOCAL_PEERCRED is 1 at level 0.
+            return int(struct.unpack_from("II", connected.getsockopt(0, 1, 76))[1])
+    except OSError:
+        pass
+    return -1

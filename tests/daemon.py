@@ -1,0 +1,148 @@
+"""A real daemon in a temporary home, and the homes it reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fixtures.transcripts import Claude, Codex, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+PATIENCE = 30
+"""Seconds after which a condition that does not come true fails its test; no test waits this long when it passes."""
+REPOSITORY = Path(__file__).parent.parent
+
+
+def until(condition: Callable[[], T]) -> T:
+    """Return the first true result of *condition*; fail when none comes."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never came true: {condition}")
+        time.sleep(0.005)
+
+
+class Home:
+    """A person's home with agents' stores in it, in a folder short enough for a socket's path."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="sess-", dir="/tmp"))
+        self.claude = self.path / ".claude"
+        self.codex = self.path / ".codex"
+        self.random = random.Random(1)
+        self.now = int(time.time() * 1000) - 3_600_000
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment in which nothing of the real home can be seen."""
+        return {
+            "HOME": str(self.path),
+            "PATH": os.environ["PATH"],
+            "SESS_STATE_DIR": str(self.path / "state"),
+            "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'cli'}",
+            "LANG": "C.UTF-8",
+        }
+
+    def claude_session(self, title: str, cwd: str = "/srv/shop", branch: str = "main") -> tuple[Claude, Path]:
+        """Write a Claude Code session with that custom title; return its writer and its file."""
+        self.now += 1000
+        session = Claude(self.random, cwd, branch, self.now)
+        session.custom_title = title
+        session.turn("please do the thing")
+        session.metadata()
+        return session, Path(write(str(self.claude / "projects" / session.path), session.lines, session.now))
+
+    def codex_session(self, prompt: str, cwd: str = "/srv/shop", branch: str | None = "main") -> tuple[Codex, Path]:
+        """Write a Codex session that begins with that prompt; return its writer and its file."""
+        self.now += 1000
+        session = Codex(self.random, cwd, branch, self.now)
+        session.turn(prompt)
+        return session, Path(write(str(self.codex / "sessions" / session.path), session.lines, session.now))
+
+
+class Daemon:
+    """A running ``sessiond`` of its own process, asked over its socket."""
+
+    def __init__(self, home: Home, *, wrapper: tuple[str, ...] = ()) -> None:
+        self.home = home
+        self.socket = home.path / "state" / "run" / "sessiond.sock"
+        self.index = home.path / "state" / "index.sqlite"
+        self.log = home.path / "state" / "sessiond.log"
+        self._wrapper = wrapper
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [*self._wrapper, sys.executable, "-m", "sessiond"],
+            env=self.home.env, cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"the daemon ended: {self.process.stderr.read().decode()}")
+        try:
+            self.ask("status")
+        except OSError:
+            return False
+        return True
+
+    def stop(self) -> int:
+        """Stop it as a service manager does; return its exit code."""
+        self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        self.process.stderr.close()
+        return code
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.process.stderr.close()
+
+    def answers(self, op: str, **fields: Any) -> list[dict[str, Any]]:
+        """Return every object of the answer to a request."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE)
+            connection.connect(str(self.socket))
+            connection.sendall(json.dumps({"v": 1, "op": op, **fields}).encode() + b"\n")
+            lines = connection.makefile("rb")
+            objects = [json.loads(lines.readline())]
+            while "row" in objects[-1]:
+                objects.append(json.loads(lines.readline()))
+            return objects
+
+    def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Return the closing object's content; an error fails the test."""
+        closing = self.answers(op, **fields)[-1]
+        assert "ok" in closing, closing
+        return closing["ok"]
+
+    def find(self, q: str = "", **fields: Any) -> list[dict[str, Any]]:
+        """Return the rows found."""
+        return [answer["row"] for answer in self.answers("find", q=q, **fields)[:-1]]
+
+    def titles(self, q: str = "", **fields: Any) -> list[str]:
+        return [row["title"] for row in self.find(q, **fields)]
+
+    def sync(self) -> None:
+        """Wait until everything on disk now is in the index."""
+        assert self.ask("sync", timeout_ms=PATIENCE * 1000)["progress"] is None
