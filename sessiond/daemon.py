@@ -7,7 +7,6 @@ import logging
 import logging.handlers
 import os
 import signal
-import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from sessiond import __version__
 from sessiond.apps import APPS
 from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer, Root
-from sessiond.paths import locate, socket_path_problem
+from sessiond.paths import exposure, locate, socket_path_problem
 from sessiond.protocol import Problem
 from sessiond.server import Server
 from sessiond.service import Service
@@ -58,12 +57,11 @@ def run(env: Mapping[str, str]) -> None:
 
 
 def is_private(folder: str) -> bool:
-    """Return whether *folder* is a real folder, the user's own and closed to others."""
+    """Return whether *folder* exists, is the user's own and closed to others."""
     try:
-        found = os.lstat(folder)
+        return not exposure(folder, os.getuid())
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _serve(env: Mapping[str, str], paths: Paths) -> None:
@@ -98,13 +96,12 @@ def _roots(env: Mapping[str, str]) -> list[Root]:
 def _make_private(folder: str) -> None:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        problem = exposure(folder, os.getuid())
     except OSError as error:
         raise Problem("unreachable", f"{folder} cannot be made: {error.strerror}", "set SESS_STATE_DIR") from None
-    if not is_private(folder):
+    if problem:
         raise Problem(
-            "refused",
-            f"{folder} is not safe: it has to be a folder of your own that nobody else can enter",
-            f"chmod 700 {folder}, or set SESS_STATE_DIR and SESS_RUNTIME_DIR",
+            "refused", f"the daemon would not be private: {problem}", f"chmod 700 {folder}, or set SESS_STATE_DIR"
         )
 
 

@@ -36,7 +36,8 @@ CREATE TABLE session (
   id INTEGER PRIMARY KEY REFERENCES identity, root INTEGER NOT NULL, updated INTEGER NOT NULL, hidden TEXT,
   archived INTEGER NOT NULL, live TEXT, folded_title TEXT NOT NULL, folded_cwd TEXT NOT NULL,
   folded_branch TEXT NOT NULL, folded_id TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT, branch TEXT,
-  unit INTEGER NOT NULL, mtime INTEGER NOT NULL, bytes INTEGER NOT NULL, created INTEGER, launch_dir TEXT, model TEXT, effort TEXT,
+  unit INTEGER NOT NULL, mtime INTEGER NOT NULL, bytes INTEGER NOT NULL, created INTEGER,
+  launch_dir TEXT, model TEXT, effort TEXT,
   approval TEXT, sandbox TEXT, successor TEXT
 ) STRICT;
 CREATE INDEX session_recent ON session (updated) WHERE hidden IS NULL;

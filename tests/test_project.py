@@ -1,0 +1,85 @@
+"""The project around the code: what its documents promise, checked against what is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sessiond
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def ours() -> list[Path]:
+    """Return the files of the project: those of git, or all of them where there is no git."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    if (ROOT / ".git").exists():
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+        return [ROOT / name for name in names if (ROOT / name).is_file()]
+    return [path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts]
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the fragments that point into *document*, as GitHub makes them of its headings."""
+    headings = re.findall(r"(?m)^#+ (.+)$", document.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    """A link to a file of the project, with or without a fragment, names one that is there."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        name, _, fragment = target.partition("#")
+        path = document.parent / name if name else document
+        assert path.exists(), f"{document.name} links to {target}"
+        if fragment:
+            assert fragment in anchors(path), f"{document.name} links to {target}"
+
+
+def test_the_newest_version_in_the_changelog_is_the_one_in_the_code() -> None:
+    """Whoever looks up what changed finds the version that ``sess --version`` prints."""
+    released = re.findall(r"(?m)^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert released[0] == sessiond.__version__
+
+
+@pytest.mark.parametrize("command", ["try", "test"])
+def test_the_two_commands_of_the_readme_are_there(command: str) -> None:
+    """They are named as they are typed, and can be typed so."""
+    assert re.search(rf"(?m)^\./{command}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert os.access(ROOT / command, os.X_OK)
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    """What a newcomer runs is what decides."""
+    assert re.search(r"(?m)^\./test$", (ROOT / ".ci/run").read_text(encoding="utf-8"))
+
+
+def test_ci_installs_every_program_that_a_test_needs() -> None:
+    """A test that needs a program nobody installs would fail there and be skipped everywhere else."""
+    installed = set(re.findall(r"([\w-]+):[\w-]+", (ROOT / ".ci/run").read_text(encoding="utf-8")))
+    for path in (ROOT / "tests").rglob("*.py"):
+        for arguments in re.findall(r"mark\.needs\(([^)]*)\)", path.read_text(encoding="utf-8")):
+            assert set(re.findall(r'"([^"]+)"', arguments)) <= installed, path
+
+
+def test_no_file_names_a_folder_of_the_machine_it_was_made_on() -> None:
+    """A path like that means nothing to anybody else."""
+    stray = re.compile(rb"(?<![\w.$}~])/(?:work|root)/")
+    assert [path for path in ours() if stray.search(path.read_bytes())] == []
+
+
+@pytest.mark.parametrize("name", ["try", "test"])
+def test_an_old_python_is_told_so(name: str) -> None:
+    """The check of the version comes before anything that an old Python cannot read."""
+    code = f"import sys; sys.version_info = (3, 8); sys.argv = ['{name}']; exec(open('{name}').read())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer" in done.stderr
