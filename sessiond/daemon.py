@@ -8,13 +8,14 @@ import logging.handlers
 import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from sessiond import __version__
 from sessiond.apps import APPS
 from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer, Root
-from sessiond.paths import exposure, locate, socket_path_problem
+from sessiond.paths import exposure, is_private, locate, socket_path_problem
 from sessiond.protocol import Problem
 from sessiond.server import Server
 from sessiond.service import Service
@@ -56,14 +57,6 @@ def run(env: Mapping[str, str]) -> None:
         os.close(lock)
 
 
-def is_private(folder: str) -> bool:
-    """Return whether *folder* exists, is the user's own and closed to others."""
-    try:
-        return not exposure(folder, os.getuid())
-    except OSError:
-        return False
-
-
 def _serve(env: Mapping[str, str], paths: Paths) -> None:
     dirty = Dirty()
     roots = _roots(env)
@@ -77,11 +70,19 @@ def _serve(env: Mapping[str, str], paths: Paths) -> None:
     # Watching begins before the first reconcile: what changes in between is seen twice, not never.
     watching.start()
     indexer.start()
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
     log.info("sessiond %s serves %d roots", __version__, len(roots))
     server.run()
     watching.stop()
+    service.close()
     indexer.stop(1.5)
     log.info("sessiond ends")
+
+
+def _warm_up() -> None:
+    """Import what the first relayed command needs, lest it wait the 60 ms that takes."""
+    import sess.commands.find
+    import sess.commands.show  # noqa: F401
 
 
 def _roots(env: Mapping[str, str]) -> list[Root]:

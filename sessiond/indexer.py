@@ -102,23 +102,26 @@ class Indexer:
         self._damaged = True
         self._dirty.wake()
 
-    def progress(self) -> tuple[int, int] | None:
-        """Return how many of how many units are read, or None when the index is up to date."""
-        if self._settled and not self._backlog:
-            return None
+    def progress(self) -> tuple[int, int]:
+        """Return how many of how many units are read that the last reconcile found changed."""
         return self._total - len(self._backlog), self._total
 
-    def settle(self, timeout: float) -> bool:
-        """Wait until a reconcile begun after this call is complete; return False after *timeout* seconds."""
-        self.request_reconcile()
-        with self._condition:
-            asked = self._asked
-            return self._condition.wait_for(lambda: self._settled >= asked or self._stopping, timeout)
+    def complete(self) -> bool:
+        """Return whether nothing is left to read."""
+        return bool(self._settled) and not self._backlog
 
-    def wait(self, timeout: float) -> bool:
-        """Wait until nothing is left to read; return False after *timeout* seconds."""
+    def settle(self, timeout: float, ticket: int = 0) -> tuple[int, bool]:
+        """Wait until a reconcile begun after this call is complete, or *timeout* seconds.
+
+        Returns a ticket, with which the next call goes on waiting for the same one, and whether
+        it is complete. Before the first index is complete, that is what is waited for.
+        """
+        if not ticket and self._settled:
+            self.request_reconcile()
         with self._condition:
-            return self._condition.wait_for(lambda: self.progress() is None or self._stopping, timeout)
+            ticket = ticket or self._asked
+            self._condition.wait_for(lambda: self._settled >= ticket or self._stopping, timeout)
+            return ticket, self._settled >= ticket
 
     def _run(self) -> None:
         answered = 0
@@ -139,16 +142,16 @@ class Indexer:
                     answered = self._asked
                     self._reconcile()
                     next_reconcile = time.monotonic() + (SUSPECT if self._suspects else RECONCILE)
-                if paths := self._dirty.take(
-                    0 if self._backlog or self._later else min(next_check, next_reconcile) - now
-                ):
-                    self._look_at(paths)
                 if self._backlog:
                     self._read_some()
+                elif self._settled < answered:
+                    self._settle(answered)
                 elif self._later:
                     self._look_closer()
-                if not self._backlog and self._settled < answered:
-                    self._settle(answered)
+                busy = self._backlog or self._later or self._settled < answered
+                pause = 0 if busy else max(0.0, min(next_check, next_reconcile) - time.monotonic())
+                if paths := self._dirty.take(pause):
+                    self._look_at(paths)
             except (apsw.CorruptError, apsw.NotADBError) as error:
                 self._replace(error)
             except apsw.Error as error:
@@ -197,9 +200,10 @@ class Indexer:
                 continue
             self.unreadable_roots.discard(root.path)
             for unit in absent:
-                if self._trusted(root, unit.path) or unit.path in self._suspects:
+                store = self._store(root, unit.path)
+                if store == "full" or (store == "empty" and unit.path in self._suspects):
                     gone.append((root.app, unit))
-                else:
+                elif store == "empty":
                     suspects.add(unit.path)
         self._suspects = suspects
         for start in range(0, len(gone), 500):
@@ -232,20 +236,20 @@ class Indexer:
             if not path.startswith(tuple(unlisted)) and not os.path.lexists(path)
         ]
 
-    def _trusted(self, root: Root, path: str) -> bool:
-        """Return whether a file missing at *path* was deleted, rather than its whole store being away.
+    def _store(self, root: Root, path: str) -> str:
+        """Return ``full``, ``empty`` or ``away`` for the watched folder in which *path* is missing.
 
-        An unmounted home or a sync tool at work looks like an empty store; then a second look decides.
+        From a full one the file was deleted. An empty one may be an unmounted disk or a sync
+        tool at work, so a second look decides; while it is away, nothing is known.
         """
         for watch in root.app.watches(root.path):
             if path.startswith(watch.path + "/"):
                 try:
                     with os.scandir(watch.path) as entries:
-                        if any(True for _ in entries):
-                            return True
+                        return "full" if next(entries, None) else "empty"
                 except OSError:
-                    continue
-        return False
+                    return "away"
+        return "full"
 
     def _look_at(self, paths: list[str]) -> None:
         """Bring the units at *paths*, and those below paths that vanished, up to date."""
@@ -255,13 +259,13 @@ class Indexer:
         while queue:
             path = queue.pop()
             for root in self.roots:
-                unit = root.app.unit(root.path, path) if path.startswith(root.path) or "/" in path else None
+                unit = root.app.unit(root.path, path)
                 if unit is None:
                     continue
                 try:
                     stat = root.app.stat(unit)
                 except FileNotFoundError:
-                    if self._trusted(root, path):
+                    if self._store(root, path) == "full":
                         gone.append((root.app, unit))
                     else:
                         self.request_reconcile()

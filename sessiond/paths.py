@@ -72,3 +72,11 @@ def exposure(folder: str, uid: int) -> str:
     if found.st_mode & 0o077:
         return f"{folder} is open to others (mode {found.st_mode & 0o7777:04o})"
     return ""
+
+
+def is_private(folder: str) -> bool:
+    """Return whether *folder* exists, is the user's own and closed to others."""
+    try:
+        return not exposure(folder, posix.getuid())
+    except OSError:
+        return False

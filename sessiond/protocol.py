@@ -72,16 +72,17 @@ def relay_request(version: str, context: "dict[str, bytes]", words: "Iterable[by
 
 def parse_relay(body: bytes) -> "tuple[dict[str, bytes], list[bytes]]":
     """Return context and words of the body of a relay request; raises ValueError when malformed."""
-    head, separator, tail = body.partition(b"\0\0")
-    if not separator or (tail and not tail.endswith(b"\0")):
-        raise ValueError("a relay request is NUL-ended items, an empty one, then the words")
+    items = body.split(b"\0")
+    if b"" not in items[:-1] or items[-1]:
+        raise ValueError("a relay request is items that end with a NUL, an empty one, then the words")
+    end = items.index(b"")
     context = {}
-    for item in head.split(b"\0"):
+    for item in items[:end]:
         key, equals, value = item.partition(b"=")
         if not equals:
             raise ValueError("a context item is key=value")
         context[key.decode("ascii", "replace")] = value
-    return context, tail.split(b"\0")[:-1]
+    return context, items[end + 1 : -1]
 
 
 def output_frame(fd: int, data: bytes) -> bytes:

@@ -85,3 +85,11 @@ def connect(path: str, *, write: bool = False) -> apsw.Connection:
     db.set_busy_timeout(5000)
     db.execute("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096")
     return db
+
+
+def has_schema(db: apsw.Connection) -> bool:
+    """Return whether *db* holds exactly the tables, indexes and triggers of ``SCHEMA``."""
+    wanted = apsw.Connection(":memory:")
+    wanted.execute(SCHEMA)
+    described = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
+    return db.execute(described).fetchall() == wanted.execute(described).fetchall()

@@ -43,8 +43,8 @@ class Search:
         self._db = connect(path)
 
     def close(self) -> None:
-        """Close the connection."""
-        self._db.close()
+        """Close the connection. May be called from any thread."""
+        self._db.close(True)
 
     def find(self, query: Query, limit: int, sort: str = "recent") -> list[dict[str, Any]]:
         """Return at most *limit* rows, the last active first, or with *sort* ``relevance`` the best first."""

@@ -20,6 +20,7 @@ import time
 from typing import TYPE_CHECKING
 
 from sessiond.dialects import refusal, request_length, respond
+from sessiond.protocol import output_frame
 from sessiond.service import Blocks
 
 if TYPE_CHECKING:
@@ -34,12 +35,16 @@ BACKLOG = 1024
 MAX_CONNECTIONS = 1000
 MAX_WORKERS = 16
 """Requests that wait at one time; the next ones wait their turn."""
-MAX_PENDING = 16 << 20
-"""Bytes of answers a client may leave unread before it is dropped."""
+MAX_UNREAD = 1 << 20
+"""Bytes of answers that a client has not read yet, from which on its next request has to wait."""
 REQUEST_DEADLINE = 5.0
 """Seconds from a request's first byte to its last, and an answer may stand still."""
 IDLE_DEADLINE = 600.0
 """Seconds a connection may be kept open without a request."""
+SWEEP = 1.0
+"""Seconds between two looks for connections past their deadline."""
+SIGN_OF_LIFE = output_frame(2, b"")
+"""Sent every ``SWEEP`` to a client whose command takes its time, which would think us hung."""
 HOUSEKEEPING = 30.0
 
 
@@ -80,18 +85,21 @@ class Server:
 
     def run(self) -> None:
         """Serve until `stop`, then let answers that are ready go out and remove the socket."""
-        housekeeping = time.monotonic() + HOUSEKEEPING
+        housekeeping = sweep = time.monotonic()
         while not self._stopping:
-            pending = any(connection.deadline for connection in self._connections.values())
-            for key, mask in self._selector.select(1.0 if pending else max(0.0, housekeeping - time.monotonic())):
-                key.data(mask)
             now = time.monotonic()
-            for connection in list(self._connections.values()):
-                if connection.deadline and now > connection.deadline:
-                    self._close(connection)
+            if now >= sweep:
+                sweep = now + SWEEP
+                for connection in list(self._connections.values()):
+                    if connection.deadline and now > connection.deadline:
+                        self._close(connection)
+                    elif connection.busy and connection.relay:
+                        self._send(connection, SIGN_OF_LIFE)
             if now >= housekeeping:
                 housekeeping = now + HOUSEKEEPING
                 self._keep_house()
+            for key, mask in self._selector.select((sweep if self._connections else housekeeping) - now):
+                key.data(mask)
         self._selector.unregister(self._listener)
         self._listener.close()
         if self._owns_path():
@@ -140,55 +148,47 @@ class Server:
             accepted.setblocking(False)
             connection = _Connection(accepted)
             self._connections[accepted.fileno()] = connection
-            self._selector.register(
-                accepted, selectors.EVENT_READ, lambda mask, connection=connection: self._on_ready(connection, mask)
-            )
+            self._listen_for(connection)
 
     def _on_ready(self, connection: _Connection, mask: int) -> None:
         try:
-            if mask & selectors.EVENT_WRITE:
-                self._flush(connection)
-            if mask & selectors.EVENT_READ and not connection.closed:
+            if mask & selectors.EVENT_READ:
                 data = connection.socket.recv(65536)
-                if not data:
-                    connection.finished = True
-                    if not connection.busy and not connection.outgoing:
-                        self._close(connection)
-                    else:
-                        self._listen_for(connection)
-                    return
                 connection.incoming += data
-                self._proceed(connection)
+                connection.finished = not data
+            if mask & selectors.EVENT_WRITE or connection.busy:
+                self._flush(connection)
+            self._proceed(connection)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self._close(connection)
 
     def _proceed(self, connection: _Connection) -> None:
-        """Answer what requests have arrived in whole, one after another."""
-        while not connection.busy and not connection.closed:
+        """Answer what requests have arrived in whole, one after another; then wait for more, or end."""
+        while not connection.busy and not connection.closed and len(connection.outgoing) < MAX_UNREAD:
             try:
                 request = connection.take()
             except ValueError as error:
+                connection.incoming.clear()
                 connection.finished = True
                 self._send(connection, refusal(str(error)))
                 return
             if request is None:
-                waiting = bool(connection.incoming)
-                connection.deadline = time.monotonic() + (REQUEST_DEADLINE if waiting else IDLE_DEADLINE)
-                return
+                break
             connection.busy = True
             self._answer(connection, request)
+        if not connection.busy and not connection.closed:
+            self._flush(connection)
 
     def _answer(self, connection: _Connection, request: bytes) -> None:
         """Answer *request* here and now, or in a worker thread when it turns out that it may wait."""
-        sent = bytearray()
         try:
-            respond(request, self._service, sent.extend, may_wait=False)
+            respond(request, self._service, connection.outgoing.extend, may_wait=False)
         except Blocks:
             self._in_worker(lambda: self._answer_waiting(connection, request))
             return
-        self._done(connection, sent)
+        self._done(connection)
 
     def _answer_waiting(self, connection: _Connection, request: bytes) -> None:
         def send(data: bytes) -> None:
@@ -197,59 +197,68 @@ class Server:
         try:
             respond(request, self._service, send, may_wait=True)
         finally:
-            self._post(lambda: self._done(connection, b""))
+            self._post(lambda: self._end(connection))
 
-    def _done(self, connection: _Connection, data: bytes | bytearray) -> None:
+    def _end(self, connection: _Connection) -> None:
+        self._done(connection)
+        self._proceed(connection)
+
+    def _done(self, connection: _Connection) -> None:
         connection.busy = False
-        if connection.closed:
-            return
         if connection.relay:
+            connection.incoming.clear()
             connection.finished = True
-        self._send(connection, data)
-        if not connection.closed and not connection.finished:
-            self._proceed(connection)
 
-    def _send(self, connection: _Connection, data: bytes | bytearray) -> None:
-        if connection.closed:
-            return
-        connection.outgoing += data
-        try:
+    def _send(self, connection: _Connection, data: bytes) -> None:
+        if not connection.closed:
+            connection.outgoing += data
             self._flush(connection)
-        except OSError:
-            self._close(connection)
 
     def _flush(self, connection: _Connection) -> None:
-        before = len(connection.outgoing)
+        """Send what the client takes now, and set until when it has to act again."""
+        outgoing = connection.outgoing
+        before = len(outgoing)
         try:
-            while connection.outgoing:
-                del connection.outgoing[: connection.socket.send(memoryview(connection.outgoing)[: 256 << 10])]
+            while outgoing:
+                sent = connection.socket.send(outgoing[: 256 << 10])
+                del outgoing[:sent]
         except (BlockingIOError, InterruptedError):
             pass
-        if len(connection.outgoing) > MAX_PENDING:
+        except OSError:
             self._close(connection)
             return
-        if connection.outgoing:
-            if len(connection.outgoing) != before or not connection.deadline:
+        if connection.finished and not (connection.busy or outgoing or connection.waiting()):
+            self._close(connection)
+            return
+        if outgoing:
+            if len(outgoing) != before:
                 connection.deadline = time.monotonic() + REQUEST_DEADLINE
-        elif connection.finished and not connection.busy:
-            self._close(connection)
-            return
+        elif connection.busy:
+            connection.deadline = 0.0
         else:
-            connection.deadline = 0.0 if connection.busy else time.monotonic() + IDLE_DEADLINE
+            waited = REQUEST_DEADLINE if connection.incoming else IDLE_DEADLINE
+            connection.deadline = time.monotonic() + waited
         self._listen_for(connection)
 
     def _listen_for(self, connection: _Connection) -> None:
-        wanted = (selectors.EVENT_WRITE if connection.outgoing else 0) | (
-            0 if connection.finished else selectors.EVENT_READ
-        )
+        """Ask to be woken for what the connection can do next, be it nothing."""
+        wanted = selectors.EVENT_WRITE if connection.outgoing else 0
+        if not connection.finished and len(connection.outgoing) < MAX_UNREAD:
+            wanted |= selectors.EVENT_READ
+        if wanted == connection.events:
+            return
+        if connection.events:
+            self._selector.unregister(connection.socket)
         if wanted:
-            self._selector.modify(connection.socket, wanted, self._selector.get_key(connection.socket).data)
+            self._selector.register(connection.socket, wanted, lambda mask: self._on_ready(connection, mask))
+        connection.events = wanted
 
     def _close(self, connection: _Connection) -> None:
         if not connection.closed:
             connection.closed = True
             del self._connections[connection.socket.fileno()]
-            self._selector.unregister(connection.socket)
+            if connection.events:
+                self._selector.unregister(connection.socket)
             connection.socket.close()
 
     def _in_worker(self, job: Callable[[], None]) -> None:
@@ -298,8 +307,14 @@ class _Connection:
         self.finished = False
         """No request will follow; the connection ends when the answers are out."""
         self.closed = False
+        self.events = 0
+        """What the selector watches it for."""
         self.deadline = time.monotonic() + REQUEST_DEADLINE
         """When to drop it, 0 for never: a request of its own is being worked on."""
+
+    def waiting(self) -> bool:
+        """Return whether a whole request is yet to be answered."""
+        return b"\n" in self.incoming
 
     def take(self) -> bytes | None:
         """Return the next whole request, None while it is still coming; raises ValueError for none at all."""

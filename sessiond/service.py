@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from sessiond.session import Session
 from sessiond.text import clean, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sessiond.indexer import Indexer
     from sessiond.watch import Watcher
@@ -43,9 +43,9 @@ class Service:
         self._index_path = index_path
         self._stop = stop
         self._started = int(time.time() * 1000)
-        self._local = threading.local()
+        self._idle: list[tuple[int, Search]] = []
         self._apps = {root.app.name: root.app for root in indexer.roots}
-        self._operations: dict[str, Callable[[dict[str, Any]], Answer]] = {
+        self._operations: dict[str, Callable[[dict[str, Any], Search], Answer]] = {
             "find": self._find,
             "show": self._show,
             "status": self._status,
@@ -65,35 +65,48 @@ class Service:
         operation = self._operations.get(request.get("op", "")) if isinstance(request.get("op"), str) else None
         if operation is None:
             raise Problem("usage", "there is no such op", f"one of: {' '.join(self._operations)}")
-        if not may_wait and (request["op"] in ("show", "sync") or request.get("sync") is True):
+        waits = request["op"] in ("show", "sync") or request.get("sync") is True or request.get("resolve") is True
+        if waits and not may_wait:
             raise Blocks
         try:
-            return operation(request)
+            with self._search() as search:
+                return operation(request, search)
         except apsw.InterruptError:
             raise Problem("internal", "the query took too long", "use fewer or longer words") from None
         except (apsw.CorruptError, apsw.NotADBError):
             self._indexer.request_replace()
             raise Problem("internal", "the index is damaged and is being built again", "ask again") from None
 
-    def _search(self) -> Search:
-        """Return this thread's connection, made again when the index file was replaced."""
-        generation = self._indexer.generation
-        if getattr(self._local, "generation", None) != generation:
-            self._local.search = Search(self._index_path)
-            self._local.generation = generation
-        search: Search = self._local.search
-        return search
+    def close(self) -> None:
+        """Close the connections, so that the writer's is the last one and leaves no write-ahead log."""
+        for _, search in self._idle:
+            search.close()
 
-    def _find(self, request: dict[str, Any]) -> Answer:
+    @contextmanager
+    def _search(self) -> Iterator[Search]:
+        """Lend a connection that nobody else uses meanwhile; a new one when the index file was replaced."""
+        generation, search = self._indexer.generation, None
+        while self._idle and search is None:
+            opened, idle = self._idle.pop()
+            if opened == generation:
+                search = idle
+            else:
+                idle.close()
+        search = search or Search(self._index_path)
+        try:
+            yield search
+        finally:
+            self._idle.append((generation, search))
+
+    def _find(self, request: dict[str, Any], search: Search) -> Answer:
         limit = _integer(request, "limit", 20, 1, MAX_LIMIT)
         sort = _choice(request, "sort", ("recent", "relevance"))
         query = self._query(request)
         if request.get("sync") is True:
             self._indexer.settle(MAX_WAIT / 1000)
-        search = self._search()
         rows = search.find(query, limit + 1, sort)
         found = rows[:limit]
-        ok: dict[str, Any] = {"found": len(found), "more": len(rows) > limit, "progress": self._progress()}
+        ok: dict[str, Any] = {"found": len(found), "more": len(rows) > limit, "progress": self._unless_complete()}
         if not rows:
             ok |= {
                 "searched": search.listed(),
@@ -119,7 +132,7 @@ class Service:
         if folder := _text(request, "cwd"):
             if not folder.startswith("/"):
                 raise Problem("usage", f"cwd {clean(folder)}: not an absolute folder", "send the whole path")
-            changes["below"] = os.path.normpath(folder)
+            changes["below"] = os.path.realpath(folder) if request.get("resolve") is True else os.path.normpath(folder)
         if apps := request.get("app"):
             changes["apps"] = self._named_apps(apps if isinstance(apps, list) else [apps])
         if request.get("all") is True:
@@ -128,7 +141,7 @@ class Service:
 
     def _named_apps(self, names: list[Any]) -> tuple[str, ...]:
         for name in names:
-            if name not in self._apps:
+            if not isinstance(name, str) or name not in self._apps:
                 raise Problem("usage", f"no app is called {clean(str(name))}", f"one of: {' '.join(self._apps)}")
         return tuple(names)
 
@@ -154,11 +167,11 @@ class Service:
         counted = [{"filter": label, "would_match": search.count(other, 100)} for label, other in without]
         return [entry for entry in counted if entry["would_match"]]
 
-    def _show(self, request: dict[str, Any]) -> Answer:
+    def _show(self, request: dict[str, Any], search: Search) -> Answer:
         wanted = _text(request, "id").strip()
         if len(wanted) < 4:
             raise Problem("usage", "an id needs four characters or more", "sess find --ids lists them")
-        rows = self._search().named(wanted)
+        rows = search.named(wanted)
         if not rows:
             raise Problem(
                 "nothing", f"no session has an id that begins with {clean(wanted)}", "sess find --ids lists them"
@@ -175,8 +188,7 @@ class Service:
             ok["prompt_problem"] = error.strerror or "it cannot be read"
         return Answer([row], ok)
 
-    def _status(self, _request: dict[str, Any]) -> Answer:
-        search = self._search()
+    def _status(self, _request: dict[str, Any], search: Search) -> Answer:
         health = self._watcher.health()
         problems = search.problems()
         roots = [
@@ -206,9 +218,9 @@ class Service:
                 "units": search.units(),
                 "unreadable": sum(problems.values()),
                 "roots": roots,
-                "progress": self._progress(),
+                "progress": self._unless_complete(),
                 "reconciled": self._indexer.reconciled,
-                "index_bytes": os.path.getsize(self._index_path),
+                "index_bytes": sum(map(_size, (self._index_path, self._index_path + "-wal"))),
                 "folders_watched": health.watched,
                 "folders_polled": health.unwatched,
                 "lost": health.lost,
@@ -221,21 +233,32 @@ class Service:
             },
         )
 
-    def _sync(self, request: dict[str, Any]) -> Answer:
-        self._indexer.settle(_integer(request, "timeout_ms", 10_000, 0, MAX_WAIT) / 1000)
-        return Answer([], {"progress": self._progress()})
+    def _sync(self, request: dict[str, Any], _search: Search) -> Answer:
+        timeout = _integer(request, "timeout_ms", 10_000, 0, MAX_WAIT) / 1000
+        ticket, settled = self._indexer.settle(timeout, _integer(request, "ticket", 0, 0, 1 << 62))
+        return Answer([], {"progress": None if settled else self._progress(), "ticket": ticket})
 
-    def _reindex(self, _request: dict[str, Any]) -> Answer:
+    def _reindex(self, _request: dict[str, Any], _search: Search) -> Answer:
         self._indexer.request_rebuild()
         return Answer([], {})
 
-    def _end(self, _request: dict[str, Any]) -> Answer:
+    def _end(self, _request: dict[str, Any], _search: Search) -> Answer:
         self._stop()
         return Answer([], {"version": __version__, "pid": os.getpid()})
 
-    def _progress(self) -> dict[str, int] | None:
-        progress = self._indexer.progress()
-        return None if progress is None else {"done": progress[0], "of": progress[1]}
+    def _unless_complete(self) -> dict[str, int] | None:
+        return None if self._indexer.complete() else self._progress()
+
+    def _progress(self) -> dict[str, int]:
+        done, total = self._indexer.progress()
+        return {"done": done, "of": total}
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def _text(request: dict[str, Any], key: str) -> str:

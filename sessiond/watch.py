@@ -145,14 +145,25 @@ class InotifyWatcher:
         """Watch whatever is asked for and exists; with *report*, what is new there is dirty."""
         with self._lock:
             self._missing = []
+            awaited = set()
             for watch in self._watches:
-                if (known := self._folders.get(watch.path)) is not None and known.depth >= 0:
+                known = self._folders.get(watch.path)
+                if known is not None and known.depth >= 0:
                     continue
-                if os.path.isdir(watch.path):
-                    self._add(watch.path, watch.depth, root=True, report=report)
+                nearest = _nearest_folder(watch.path)
+                while nearest != watch.path:
+                    self._await(nearest)
+                    awaited.add(nearest)
+                    # A folder made before the watch was there caused no event.
+                    if (again := _nearest_folder(watch.path)) == nearest:
+                        self._missing.append(watch.path)
+                        break
+                    nearest = again
                 else:
-                    self._missing.append(watch.path)
-                    self._await(watch.path)
+                    self._add(watch.path, watch.depth, root=True, report=report)
+            for folder in list(self._folders.values()):
+                if folder.depth < 0 and folder.path not in awaited:
+                    self._forget(folder.path)
 
     def event(self, folder: _Folder, event: Any) -> None:
         """Take one event of *folder*; called in the reader thread."""
@@ -218,12 +229,9 @@ class InotifyWatcher:
         return self._remote[device]
 
     def _await(self, path: str) -> None:
-        """Watch the nearest existing ancestor of *path* for new entries, unless it is watched anyway."""
-        ancestor = os.path.dirname(path)
-        while not os.path.isdir(ancestor) and ancestor != "/":
-            ancestor = os.path.dirname(ancestor)
-        if ancestor not in self._folders:
-            self._watch(_Folder(self, ancestor, _identity(ancestor), -1), self._entry_mask)
+        """Watch *path* for new entries, unless it is watched anyway."""
+        if path not in self._folders:
+            self._watch(_Folder(self, path, _identity(path), -1), self._entry_mask)
 
     def _list(self, path: str, depth: int, *, report: bool) -> None:
         try:
@@ -290,6 +298,13 @@ class _Folder:
 
     def on_queue_overflow(self) -> None:
         self.watcher.overflowed()
+
+
+def _nearest_folder(path: str) -> str:
+    """Return *path*, or the nearest folder above it that exists."""
+    while not os.path.isdir(path) and path != "/":
+        path = os.path.dirname(path)
+    return path
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -82,17 +82,17 @@ class Home:
 class Daemon:
     """A running ``sessiond`` of its own process, asked over its socket."""
 
-    def __init__(self, home: Home, *, wrapper: tuple[str, ...] = ()) -> None:
+    def __init__(self, home: Home, *, command: tuple[str, ...] = (sys.executable, "-m", "sessiond")) -> None:
         self.home = home
         self.socket = home.path / "state" / "run" / "sessiond.sock"
         self.index = home.path / "state" / "index.sqlite"
         self.log = home.path / "state" / "sessiond.log"
-        self._wrapper = wrapper
+        self._command = command
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [*self._wrapper, sys.executable, "-m", "sessiond"],
+            self._command,
             env=self.home.env, cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         until(self._answers)
@@ -114,6 +114,7 @@ class Daemon:
         return code
 
     def kill(self) -> None:
+        """End it at once, if it still runs."""
         self.process.kill()
         self.process.wait(PATIENCE)
         self.process.stderr.close()

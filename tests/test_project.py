@@ -7,10 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import sessiond
+from sessiond.protocol import EXITS
+from sessiond.search import ROW
+
+if TYPE_CHECKING:
+    from tests.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -48,6 +54,16 @@ def test_the_newest_version_in_the_changelog_is_the_one_in_the_code() -> None:
     """Whoever looks up what changed finds the version that ``sess --version`` prints."""
     released = re.findall(r"(?m)^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     assert released[0] == sessiond.__version__
+
+
+def test_the_protocol_page_names_all_that_goes_over_the_wire(daemon: Daemon) -> None:
+    """Every operation, key of a row, key of the status, error and its exit code stands in docs/protocol.md."""
+    page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    operations = daemon.answers("no such op")[-1]["error"]["hint"].removeprefix("one of: ").split()
+    for name in [*operations, *daemon.ask("status"), *ROW]:
+        assert f"`{name}`" in page, name
+    for code, number in EXITS.items():
+        assert f"| `{code}` | {number} |" in page
 
 
 @pytest.mark.parametrize("command", ["try", "test"])

@@ -1,0 +1,1 @@
+"""One module a command: its parser, and what it asks and shows."""

@@ -1,0 +1,214 @@
+"""``sess find``: the sessions that fit a query."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sess import render
+from sess.options import Parser
+from sessiond.protocol import DONE, NOTHING, Problem
+from sessiond.query import FIELDS, parse
+from sessiond.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sess.front import Ask, Call, Context, Emit
+    from sessiond.protocol import Answer
+
+LIMIT = 20
+
+_DESCRIPTION = """\
+Search titles, folders, branches, agents and ids. Every word has to occur.
+
+  "two words"                   as they stand
+  title: cwd: branch: app: id:  only there, as in branch:fix
+  -word -app:codex              must not occur
+  since:2d until:2026-11-30     last active then
+  is:live is:archived is:hidden\
+"""
+
+_PAUSE = 250
+"""ms after which the daemon is asked again how far its first reading is."""
+_PATIENCE = 8
+"""How often: 2 s are no trouble, and most homes are read by then."""
+_SYNC_PAUSE = 2000
+"""ms, with ``--sync``; less than the relay takes for a hung daemon."""
+_SYNC_PATIENCE = 15
+"""How often without any progress."""
+
+_FIELD = re.compile(rf"(?:^|\s)-?(?:{'|'.join(FIELDS)}|is|since|until):", re.IGNORECASE)
+
+
+@lru_cache
+def parser() -> Parser:
+    """Return the parser of the words after ``find``."""
+    parser = Parser(
+        "find",
+        "[QUERY…]",
+        _DESCRIPTION,
+        count=None,
+    )
+    add = parser.add_argument
+    add("--app", action="append", metavar="NAME", help="only this agent; may be repeated")
+    add("--cwd", metavar="DIR", help="only sessions in this folder or below")
+    add("--here", action="store_true", help="only sessions in the current folder or below")
+    add("--branch", metavar="NAME", help="only branches with this in their name")
+    add("--since", metavar="WHEN", help="last active since: 45m 3h 2d 1w, 2026-11-30")
+    add("--until", metavar="WHEN", help="last active until then")
+    add("--limit", type=_limit, default=LIMIT, metavar="N", help=f"at most so many; {LIMIT} if not given")
+    add("--all", action="store_true", help="also sub-agents, SDK runs, what was deleted")
+    add("--sort", choices=("recent", "relevance"), default="recent", help="what comes first")
+    add("--sync", action="store_true", help="compare the index with the disk first")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line")
+    form.add_argument("--tsv", action="store_true", help="with tabs, as without a terminal")
+    form.add_argument("--ids", action="store_true", help="one id a line")
+    return parser
+
+
+def run(call: Call) -> int:
+    """Show what was found; where that is nothing, say on stderr why that may be."""
+    options, context = call.options, call.context
+    request = _request(call)
+    tell = _Progress(context, call.emit)
+    if options.sync:
+        _catch_up(call.ask, tell, _SYNC_PAUSE, _SYNC_PATIENCE, insist=True)
+        answer = call.ask(request)
+    else:
+        answer = call.ask(request)
+        if answer.ok["progress"]:
+            _catch_up(call.ask, tell, _PAUSE, _PATIENCE)
+            answer = call.ask(request)
+    tell.erase()
+    if answer.rows:
+        call.emit(1, _shown(answer.rows, options, request["q"], context))
+    for line in _remarks(answer, options, context):
+        call.emit(2, f"{clean(line)}\n")
+    return DONE if answer.rows else NOTHING
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 up, not {text!r}")
+    return int(text)
+
+
+def _request(call: Call) -> dict[str, Any]:
+    options = call.options
+    request: dict[str, Any] = {
+        "op": "find",
+        "q": " ".join(_quoted(word) for word in call.operands if word.strip()),
+        "limit": options.limit,
+        "all": options.all,
+        "sort": options.sort,
+    }
+    if options.app:
+        request["app"] = [name for names in options.app for name in names.split(",") if name]
+    for key in ("branch", "since", "until"):
+        if value := getattr(options, key):
+            request[key] = value
+    if options.cwd is not None:
+        # Agents record real paths.
+        request |= {"cwd": _absolute(options.cwd, call.context), "resolve": True}
+    elif options.here:
+        request["cwd"] = os.path.normpath(_absolute(".", call.context))
+    return request
+
+
+def _quoted(word: str) -> str:
+    """Return *word* so that it stays one term, unless a whole query was put in the shell's quotes."""
+    if len(word.split()) < 2 or '"' in word or _FIELD.search(word):
+        return word
+    minus = "-" if word.startswith("-") else ""
+    return f'{minus}"{word.removeprefix(minus)}"'
+
+
+def _absolute(path: str, context: Context) -> str:
+    """Return the folder that *path* is for the client."""
+    if path == "~" or path.startswith("~/"):
+        return (context.home or "/") + path[1:]
+    if context.cwd is None and not os.path.isabs(path):
+        raise Problem("usage", "the current folder is gone", "Go to another one, or name one: --cwd DIR")
+    return os.path.join(context.cwd or "/", path)
+
+
+class _Progress:
+    """One line on a terminal that says how far the daemon is."""
+
+    def __init__(self, context: Context, emit: Emit) -> None:
+        self._visible = context.stderr_is_terminal
+        self._emit = emit
+        self._width = 0
+
+    def __call__(self, progress: dict[str, int]) -> None:
+        if self._visible:
+            text = f"reading {progress['done']:,} of {progress['of']:,} files"
+            self._emit(2, f"\r{text:{self._width}}")
+            self._width = len(text)
+
+    def erase(self) -> None:
+        """Take the line away again."""
+        if self._width:
+            self._emit(2, f"\r{'':{self._width}}\r")
+
+
+def _catch_up(ask: Ask, tell: _Progress, pause: int, patience: int, *, insist: bool = False) -> None:
+    """Wait until the daemon has read everything.
+
+    Gives up after *patience* pauses; with *insist* only those without progress count.
+    """
+    left, last, ticket = patience, None, 0
+    while left:
+        waited = ask({"op": "sync", "timeout_ms": pause, "ticket": ticket}).ok
+        progress, ticket = waited["progress"], waited["ticket"]
+        if progress is None:
+            return
+        left = patience if insist and progress != last else left - 1
+        last = progress
+        tell(progress)
+
+
+def _shown(rows: list[dict[str, Any]], options: argparse.Namespace, query: str, context: Context) -> str:
+    if options.json:
+        return render.json_lines(rows)
+    if options.ids:
+        return render.ids(rows)
+    if options.tsv or not context.stdout_is_terminal:
+        return render.tsv(rows)
+    now = time.time()
+    terms = [term for term in parse(query, now).terms if not term.negated]
+    return render.table(rows, terms, context, now)
+
+
+def _remarks(answer: Answer, options: argparse.Namespace, context: Context) -> Iterator[str]:
+    """Yield what a person has to know besides the rows."""
+    ok = answer.ok
+    if not answer.rows:
+        yield from _nothing(ok)
+    elif ok["more"] and context.stdout_is_terminal and context.stderr_is_terminal:
+        yield f"There are more: --limit {options.limit * 5}"
+    if progress := ok["progress"]:
+        again = "ask again" if options.sync else "ask again or use --sync"
+        yield f"sess: still reading: {progress['done']:,} of {progress['of']:,} files, newest first; {again}"
+
+
+def _nothing(ok: dict[str, Any]) -> Iterator[str]:
+    """Yield where was looked, and what would have been found otherwise."""
+    searched = ok["searched"]
+    if not sum(searched.values()):
+        yield "sess: nothing found: there are no sessions yet"
+        yield "`sess status` says which folders are watched."
+        return
+    yield f"sess: nothing found: searched {render.count(sum(searched.values()), 'session')}{render.by_name(searched)}"
+    if hidden := ok["hidden"]:
+        yield f"{render.count(sum(hidden.values()), 'hidden session')} would match{render.by_name(hidden)}: add --all"
+    for excluded in ok["excluded_by"]:
+        yield f"{excluded['would_match']:,} would match without {excluded['filter']}"
+    if ok["unreadable"]:
+        yield f"{render.count(ok['unreadable'], 'file')} could not be read: see `sess status`"

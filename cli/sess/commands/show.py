@@ -1,0 +1,82 @@
+"""``sess show``: everything known of one session."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sess import render
+from sess.options import Parser
+from sessiond.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sess.front import Call, Context
+
+_NAMES = 12
+"""Width of the column of names."""
+_PROMPT_LINES = 4
+"""Lines of a prompt a terminal gets: enough to recognise the session by."""
+
+
+@lru_cache
+def parser() -> Parser:
+    """Return the parser of the words after ``show``."""
+    parser = Parser(
+        "show", "ID", "Show all that is known of one session. The first 4 characters of its id may do.", count=1
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object, with both prompts in full")
+    return parser
+
+
+def run(call: Call) -> int:
+    """Show it."""
+    context = call.context
+    answer = call.ask({"op": "show", "id": call.operands[0]})
+    row = answer.rows[0]
+    if call.options.json:
+        prompts = {key: answer.ok[key] for key in ("first_prompt", "last_prompt")}
+        call.emit(1, json.dumps({**row, **prompts}) + "\n")
+        return 0
+    # What is no terminal gets each value whole, on one line.
+    room = max(context.columns - _NAMES, 20) if context.stdout_is_terminal else None
+    text = ""
+    for name, value in _fields(row, answer.ok, context, time.time()):
+        lines = render.wrap(clean(value), room, _PROMPT_LINES) if room else [clean(value)]
+        text += f"{name:{_NAMES}}" + f"\n{'':{_NAMES}}".join(lines) + "\n"
+    call.emit(1, text)
+    return 0
+
+
+def _fields(row: dict[str, Any], prompts: dict[str, Any], context: Context, now: float) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say of *row*, with the name people know it by."""
+    folder, launch = row["cwd"], row["launch_dir"]
+    updated, created = row["updated"] or row["mtime"], row["created"]
+    state = [*filter(None, [row["archived"] and "archived", row["live"], row["hidden"] and f"hidden: {row['hidden']}"])]
+    yield "title", row["title"] or "(none)"
+    yield "id", row["id"]
+    yield "app", row["app"]
+    if folder:
+        yield "folder", render.folder(folder, context.home)
+    if launch and launch != folder:
+        yield "started in", render.folder(launch, context.home)
+    if row["branch"]:
+        yield "branch", row["branch"]
+    yield "active", f"{render.ago(updated, now)} ({render.local_time(updated)})"
+    if created:
+        yield "created", f"{render.ago(created, now)} ({render.local_time(created)})"
+    for key in ("model", "effort", "approval", "sandbox"):
+        if row[key]:
+            yield key, row[key]
+    if state:
+        yield "state", ", ".join(state)
+    yield "file", f"{render.folder(row['path'], context.home)} ({render.size(row['bytes'])})"
+    if prompts["prompt_problem"]:
+        yield "prompts", f"not read: {prompts['prompt_problem']}"
+    if prompts["first_prompt"]:
+        yield "first", prompts["first_prompt"]
+    if prompts["last_prompt"] and prompts["last_prompt"] != prompts["first_prompt"]:
+        yield "last", prompts["last_prompt"]

@@ -1,0 +1,154 @@
+"""The front: from the words of a command to what its person reads.
+
+The daemon runs it for the relay, where all it needs is warm, and the client runs it itself
+when no daemon answers. It asks through a function and writes through another, and has the rest
+from a `Context`: whoever runs it, the same words give the same bytes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from sess.options import nearest, split
+from sessiond import __version__
+from sessiond.protocol import PROTOCOL, Answer, Problem
+from sessiond.text import clean
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sess.options import Parser
+
+    Ask = Callable[[dict[str, Any]], Answer]
+    Emit = Callable[[int, str], None]
+
+COMMANDS = {
+    "find": "search; without a query, the most recent",
+    "show": "everything known of one session",
+    "status": "is the daemon well",
+    "reindex": "rebuild the index",
+    "stop": "stop the daemon",
+}
+"""What each command does. Its parser and its code are in the module of its name in `commands`."""
+
+_LIST = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
+_HELP = f"""\
+usage: sess COMMAND [OPTION…]
+
+Finds any coding-agent session again.
+
+{_LIST}
+
+Without a command it lists the most recent sessions; it takes what `find` takes.
+`sess COMMAND --help` says more. `sess --version` prints the version.
+"""
+
+
+class NotRunning(Problem):
+    """No daemon answers."""
+
+    def __init__(self) -> None:
+        super().__init__("unreachable", "the daemon is not running", "Any search starts it: `sess find`")
+
+
+class Context(NamedTuple):
+    """What the front knows of the client's process."""
+
+    cwd: str | None
+    """None when that folder is gone."""
+    home: str
+    columns: int
+    """Width of the terminal; 80 when it is not known."""
+    terminals: str
+    """Digits of the file descriptors that are terminals."""
+    color: bool
+
+    @classmethod
+    def from_items(cls, items: Mapping[str, bytes]) -> Self:
+        """Return the context that a relay request carries; what it lacks is unknown."""
+        texts = {key: value.decode("utf-8", "surrogateescape") for key, value in items.items()}
+        columns = texts.get("columns", "")
+        return cls(
+            cwd=texts.get("cwd"),
+            home=texts.get("home", "").rstrip("/"),
+            columns=(int(columns) if columns.isdecimal() else 0) or 80,
+            terminals=texts.get("tty", ""),
+            color=texts.get("color") == "1",
+        )
+
+    @property
+    def stdout_is_terminal(self) -> bool:
+        """Whether a person sees stdout as it is."""
+        return "1" in self.terminals
+
+    @property
+    def stderr_is_terminal(self) -> bool:
+        """Whether a person sees stderr as it is."""
+        return "2" in self.terminals
+
+
+class Call(NamedTuple):
+    """A command under way."""
+
+    options: argparse.Namespace
+    operands: list[str]
+    context: Context
+    ask: Ask
+    emit: Emit
+
+
+class Command(Protocol):
+    """What a module of `commands` offers."""
+
+    def parser(self) -> Parser:
+        """Return the parser of its words, always the same one."""
+
+    def run(self, call: Call) -> int:
+        """Do it and return the exit code. Raises Problem. Asks what may wait before it emits anything."""
+
+
+def run(words: Sequence[str], context: Context, ask: Ask, emit: Emit) -> int:
+    """Run the command that *words* are and return its exit code.
+
+    *ask* puts a request to the daemon; what it raises, but for Problem, passes through. *emit* writes to
+    stdout (1) or stderr (2).
+    """
+    try:
+        return _run(words, context, ask, emit)
+    except Problem as problem:
+        emit(2, "".join(clean(line) + "\n" for line in problem.text.splitlines()))
+        return problem.exit
+
+
+def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit) -> int:
+    first = words[0] if words else ""
+    if first in ("-h", "--help"):
+        emit(1, _HELP)
+        return 0
+    if first == "--version":
+        emit(1, f"sess {__version__}\n")
+        return 0
+    if not first or first.startswith("-"):
+        name, words = "find", words
+    else:
+        name, words = first, words[1:]
+    if name not in COMMANDS:
+        near = nearest(name, COMMANDS)
+        meant = f"Did you mean `sess {near}`? " if near else ""
+        raise Problem(
+            "usage",
+            f"there is no command {name}",
+            f"{meant}To search for it: `sess find {name}`. `sess --help` lists the commands.",
+        )
+    command: Command = import_module(f"sess.commands.{name}")
+    parser = command.parser()
+    if {"-h", "--help"} & set(split(words)[0]):
+        emit(1, parser.format_help())
+        return 0
+    options, operands = parser.read(words)
+    code = command.run(Call(options, operands, context, lambda request: ask({"v": PROTOCOL, **request}), emit))
+    if not first and context.stderr_is_terminal:
+        emit(2, "`sess find WORDS` searches; `sess --help` lists the commands.\n")
+    return code

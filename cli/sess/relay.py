@@ -1,0 +1,214 @@
+"""The relay: hands the daemon the words of a command, and copies back what it answers.
+
+A cold interpreter takes 12 ms for `socket`, 10 to 20 ms each for `json`, `re` and `argparse`. So
+this imports what is loaded anyway, `_socket`, and the two modules shared with the daemon.
+"""
+
+import _socket
+import posix
+import sys
+import time
+
+from sessiond import __version__
+from sessiond.paths import exposure, is_private, locate
+from sessiond.protocol import INTERRUPTED, MAX_REQUEST, Problem, relay_request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from sessiond.paths import Paths
+
+SILENCE = 5
+"""Seconds without a byte after which the daemon counts as hung. One at work sends an empty frame each second."""
+
+PIPE_CLOSED = 141
+"""What a shell reports of other tools when their reader has gone: 128 + SIGPIPE."""
+
+
+def main() -> "NoReturn":
+    """Run the command that the process was started with, and exit."""
+    try:
+        code = _run()
+    except Problem as problem:
+        write(2, problem.text.encode("utf-8", "surrogateescape"))
+        code = problem.exit
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    # Everything was written by system calls; tearing down the interpreter takes 1 ms.
+    posix._exit(code)  # noqa: SLF001 - its public name is in `os`
+
+
+def _run() -> int:
+    _occupy_closed_descriptors()
+    words = [word.encode(sys.getfilesystemencoding(), "surrogateescape") for word in sys.argv[1:]]
+    paths = _paths()
+    context = _context()
+    request = relay_request(__version__, context, words)
+    if len(request) > MAX_REQUEST:
+        raise Problem("usage", f"the command is too long: it may have {MAX_REQUEST} bytes", "Use fewer words.")
+    try:
+        connection = connect(paths)
+        connection.sendall(request)
+        code, version, copied = _copy(connection)
+        if copied or version == __version__:
+            return code
+        # A daemon of another version runs nothing for us.
+    except TimeoutError:
+        raise hung(paths) from None
+    except OSError:
+        pass  # There is none, or it is just ending.
+
+    from sess import client
+
+    return client.run(paths, context, words)
+
+
+def connect(paths: "Paths") -> _socket.socket:
+    """Return a connection to the daemon.
+
+    Raises TimeoutError when it does not accept, another OSError when there is none, and
+    Problem when the socket may be somebody else's.
+    """
+    uid = posix.getuid()
+    if why := exposure(paths.runtime, uid):
+        raise Problem(
+            "refused",
+            f"the daemon is not asked: {why}",
+            f"Make the folder yours alone (chmod 700 {paths.runtime}), or set SESS_RUNTIME_DIR to one that is.",
+        )
+    found = posix.lstat(paths.socket)
+    if found.st_uid != uid or found.st_mode & 0o170000 != 0o140000:
+        raise Problem("refused", f"the daemon is not asked: {paths.socket} is no socket of yours", "Remove it.")
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection.settimeout(SILENCE)
+    deadline = time.monotonic() + SILENCE
+    while True:
+        try:
+            connection.connect(paths.socket)
+        except BlockingIOError:
+            # Linux says so at once when the backlog of a daemon that does not accept is full.
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            time.sleep(0.05)
+        else:
+            return connection
+
+
+def hung(paths: "Paths") -> Problem:
+    """Return what to say when the daemon accepts connections and is silent."""
+    pid = daemon_pid(paths)
+    return Problem(
+        "unreachable",
+        f"the daemon does not answer: nothing came from {paths.socket} for {SILENCE} s",
+        f"End {f'it with `kill -9 {pid}`' if pid else 'the process `sessiond`'} and try again; its log: {paths.log}",
+    )
+
+
+def daemon_pid(paths: "Paths") -> int:
+    """Return the process id that the daemon noted in its lock, or 0."""
+    try:
+        lock = posix.open(paths.lock, posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return 0
+    noted = posix.read(lock, 64)  # "pid 4711, version 0.1.0"
+    posix.close(lock)
+    pid = noted.removeprefix(b"pid ").partition(b",")[0]
+    return int(pid) if pid.isdigit() else 0
+
+
+def write(fd: int, data: bytes) -> None:
+    """Write all of *data* to the stdout (1) or stderr (2) of the process.
+
+    Ends the process when nobody reads its stdout any more. What stderr refuses is lost. Raises Problem
+    when stdout fails in another way.
+    """
+    while data:
+        try:
+            data = data[posix.write(fd, data) :]
+        except BlockingIOError:
+            from select import select
+
+            select([], [fd], [])
+        except OSError as error:
+            if fd == 2:
+                return
+            if isinstance(error, BrokenPipeError):
+                posix._exit(PIPE_CLOSED)  # noqa: SLF001 - its public name is in `os`
+            raise Problem("internal", f"the output could not be written: {error.strerror}") from None
+
+
+def _occupy_closed_descriptors() -> None:
+    """Open what the process was started without, lest the socket become its stdout."""
+    while (fd := posix.open("/dev/null", posix.O_RDWR)) <= 2:
+        posix.set_inheritable(fd, True)
+    posix.close(fd)
+
+
+def _paths() -> "Paths":
+    encoding = sys.getfilesystemencoding()
+    environment = {
+        key.decode(encoding, "surrogateescape"): value.decode(encoding, "surrogateescape")
+        for key, value in posix.environ.items()
+    }
+    return locate(environment, posix.getuid(), sys.platform, is_private)
+
+
+def _context() -> dict[str, bytes]:
+    """Return what the front has to know of this process, as ``Context.from_items`` reads it."""
+    environment = posix.environ
+    terminals = "".join(fd for fd in "012" if posix.isatty(int(fd)))
+    columns = environment.get(b"COLUMNS", b"")
+    if not columns.isdigit():
+        columns = b"%d" % posix.get_terminal_size(1).columns if "1" in terminals else b"0"
+    color = "1" in terminals and not environment.get(b"NO_COLOR") and environment.get(b"TERM", b"dumb") != b"dumb"
+    context = {
+        "home": environment.get(b"HOME", b""),
+        "columns": columns,
+        "tty": terminals.encode(),
+        "color": b"1" if color else b"0",
+    }
+    try:
+        return {**context, "cwd": posix.getcwdb()}
+    except OSError:
+        return context  # The folder is gone; only `--here` needs it.
+
+
+def _copy(connection: _socket.socket) -> tuple[int, str, bool]:
+    """Copy the answer; return its exit code, the daemon's version, and whether there was output.
+
+    Raises OSError when the connection ends before any output.
+    """
+    copied = False
+    pending = b""
+    try:
+        while True:
+            header, complete, rest = pending.partition(b"\n")
+            if not complete:
+                pending += _receive(connection)
+                continue
+            kind, number, *more = header.split(b" ")
+            if kind == b"0":
+                return int(number), more[0].decode(), copied
+            fd, left = (b"1", b"2").index(kind) + 1, int(number)
+            while left > len(rest):
+                write(fd, rest)
+                left -= len(rest)
+                copied = True
+                rest = _receive(connection)
+            write(fd, rest[:left])
+            copied = copied or left > 0
+            pending = rest[left:]
+    except ConnectionError:
+        if copied:
+            raise Problem("unreachable", "the answer is incomplete: the daemon ended", "Try again.") from None
+        raise
+    except (ValueError, IndexError):
+        raise Problem("unreachable", "what answers is not sessiond: it speaks something else", "Try again.") from None
+
+
+def _receive(connection: _socket.socket) -> bytes:
+    data = connection.recv(1 << 16)
+    if not data:
+        raise ConnectionResetError
+    return data

@@ -1,0 +1,150 @@
+"""From words to a command: what is run, what is refused, what is suggested."""
+
+from __future__ import annotations
+
+import pytest
+
+from sess import front
+from sess.front import COMMANDS, Context
+from sessiond import __version__
+from sessiond.protocol import PROTOCOL, Answer, Problem
+from sessiond.service import Blocks
+from tests.cli.asking import CONTEXT, TERMINAL, Asked, run
+
+NOTHING = {
+    "found": 0,
+    "more": False,
+    "progress": None,
+    "searched": {},
+    "hidden": {},
+    "excluded_by": [],
+    "unreadable": 0,
+}
+
+
+def test_every_command_says_what_it_takes() -> None:
+    """And no help needs a daemon."""
+    for name in COMMANDS:
+        for words in ([name, "--help"], [name, "-h"]):
+            code, out, err = run(words, Asked())
+            assert (code, err) == (0, "")
+            assert out.startswith(f"usage: sess {name}")
+            assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_help_names_every_command() -> None:
+    """With one line for each."""
+    code, out, err = run(["--help"], Asked())
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ")] == list(COMMANDS)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    """Client and daemon are one package."""
+    assert run(["--version"], Asked()) == (0, f"sess {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fnid"], "sess: there is no command fnid\nDid you mean `sess find`? To search for it: `sess find fnid`."),
+        (["checkout"], "sess: there is no command checkout\nTo search for it: `sess find checkout`."),
+        (["find", "--jsn"], "sess: find: there is no option --jsn\nDid you mean --json?"),
+        (["find", "--limt=3"], "sess: find: there is no option --limt=3\nDid you mean --limit?"),
+        (["find", "--lim", "3"], "sess: find: there is no option --lim\nDid you mean --limit?"),
+        (["--jsn"], "sess: find: there is no option --jsn\nDid you mean --json?"),
+        (["find", "--zzz"], "sess: find: there is no option --zzz\n`sess find --help`"),
+        (["find", "--limit"], "sess: find: --limit: expected one argument\n`sess find --help`"),
+        (["find", "--limit", "0"], "sess: find: --limit: a number from 1 up, not '0'\n"),
+        (["find", "--limit", "x"], "sess: find: --limit: a number from 1 up, not 'x'\n"),
+        (["find", "--sort", "size"], "sess: find: --sort: invalid choice: 'size'"),
+        (["find", "--json", "--ids"], "sess: find: --ids: not allowed with argument --json\n"),
+        (["show"], "sess: show: one ID is wanted\n`sess show --help`"),
+        (["show", "abcd", "efgh"], "sess: show: one ID is wanted\n"),
+        (["show", "-x"], "sess: show: there is no option -x\n"),
+        (["stop", "now"], "sess: stop: what is now for?\n"),
+        (["status", "-v"], "sess: status: there is no option -v\n"),
+    ],
+)
+def test_wrong_use_says_what_is_right(words: list[str], says: str) -> None:
+    """On stderr, with exit code 2, and nothing is asked."""
+    asked = Asked()
+    code, out, err = run(words, asked)
+    assert (code, out, asked.requests) == (2, "", [])
+    assert err.startswith(says)
+    assert err.count("\n") == 2
+
+
+def test_what_is_typed_cannot_steer_the_terminal() -> None:
+    """Also in a message about it."""
+    _, _, err = run(["\x1b]0;x\x07\n\udcff"], Asked())
+    assert err.startswith("sess: there is no command ]0;x")
+    assert err.isprintable() is False
+    assert "\x1b" not in err
+    assert "\x07" not in err
+
+
+def test_without_a_command_the_most_recent_are_listed() -> None:
+    """And who sees it is told how to search."""
+    asked = Asked(Answer([], NOTHING))
+    code, _, err = run([], asked, TERMINAL)
+    assert (code, asked.requests[0]["op"], asked.requests[0]["q"]) == (1, "find", "")
+    assert err.endswith("`sess find WORDS` searches; `sess --help` lists the commands.\n")
+    assert "WORDS" not in run([], Asked(Answer([], NOTHING)))[2]
+
+
+def test_without_a_command_the_options_of_find_apply() -> None:
+    """`sess --here` is short for it."""
+    asked = Asked(Answer([], NOTHING))
+    run(["--limit", "3", "--", "--odd"], asked)
+    assert (asked.requests[0]["limit"], asked.requests[0]["q"]) == (3, "--odd")
+
+
+def test_every_request_says_which_protocol_it_speaks() -> None:
+    """As docs/protocol.md wants it."""
+    asked = Asked(Answer([], NOTHING))
+    run(["find"], asked)
+    assert asked.requests[0]["v"] == PROTOCOL
+
+
+def test_a_problem_of_the_daemon_is_shown_with_its_exit_code() -> None:
+    """Line by line: a hint may list candidates, whose titles are anybody's text."""
+    problem = Problem("ambiguous", "2 sessions", "abcd  one\x1b[31m\nabce two")
+    code, out, err = run(["show", "abcd"], Asked(problem))
+    assert (code, out, err) == (5, "", "sess: 2 sessions\nabcd one[31m\nabce two\n")
+
+
+def test_what_is_no_problem_passes_through() -> None:
+    """The daemon stops the front that way when it would have to wait, and nothing was written yet."""
+    written = []
+    for words in (["find"], ["find", "--sync"], ["show", "abcd"], ["status"], ["reindex"], ["stop"]):
+        with pytest.raises(Blocks):
+            front.run(words, TERMINAL, Asked(Blocks()), lambda fd, text: written.append(text))
+    assert written == []
+
+
+def test_a_find_that_has_to_wait_has_written_nothing() -> None:
+    """The first search is answered, the wait for a complete index is not."""
+    written: list[str] = []
+    asked = Asked(Answer([], {**NOTHING, "progress": {"done": 1, "of": 9}}), Blocks())
+    with pytest.raises(Blocks):
+        front.run(["find"], TERMINAL, asked, lambda fd, text: written.append(text))
+    assert written == []
+
+
+@pytest.mark.parametrize(
+    ("items", "context"),
+    [
+        ({}, Context(None, "", 80, "", color=False)),
+        (
+            {"cwd": b"/a\xff", "home": b"/home/anna/", "columns": b"99", "tty": b"12", "color": b"1"},
+            Context("/a\udcff", "/home/anna", 99, "12", color=True),
+        ),
+        ({"columns": b"0", "color": b"0"}, CONTEXT._replace(cwd=None, home="")),
+        ({"columns": b"-1"}, CONTEXT._replace(cwd=None, home="")),
+    ],
+)
+def test_the_context_is_what_the_client_said(items: dict[str, bytes], context: Context) -> None:
+    """And what it did not say is not known."""
+    assert Context.from_items(items) == context
