@@ -56,6 +56,13 @@ def test_the_newest_version_in_the_changelog_is_the_one_in_the_code() -> None:
     assert released[0] == sessiond.__version__
 
 
+def test_every_module_has_its_place_on_the_map() -> None:
+    """Whoever opens docs/architecture.md finds what each file of the two packages is for."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for module in [*ROOT.glob("sessiond/*.py"), *ROOT.glob("cli/sess/*.py")]:
+        assert module.name.startswith("__") or f"{module.name}`" in page, module.name
+
+
 def test_the_protocol_page_names_all_that_goes_over_the_wire(daemon: Daemon) -> None:
     """Every operation, key of a row, key of the status, error and its exit code stands in docs/protocol.md."""
     page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")

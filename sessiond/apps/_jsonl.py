@@ -122,7 +122,7 @@ class Transcript:
             newline = data.find(b"\n")
             if newline < 0:
                 return Tail(b"", self.size)
-            data, offset = data[newline + 1 :], offset + newline
+            return Tail(data, offset + newline, newline + 1)
         return Tail(data, offset)
 
     def look_back(self, before: int, needle: bytes, accept: Callable[[dict[str, Any]], T | None]) -> T | None:
@@ -140,7 +140,7 @@ class Transcript:
                 # A line longer than the block: only its last part can matter to the next one.
                 carry, end = data[:BLOCK], begin
                 continue
-            found = Tail(data[first:], begin + first).last(needle, accept)
+            found = Tail(data, begin + first, first).last(needle, accept)
             if found is not None:
                 return found
             carry, end = data[:first], begin
@@ -155,19 +155,21 @@ class Tail:
     occur inside tool output.
     """
 
-    def __init__(self, data: bytes, offset: int) -> None:
+    def __init__(self, data: bytes, offset: int, first: int = 0) -> None:
+        # *first*, where the first line begins in *data*, saves a copy of half a megabyte: 0.2 ms.
         self._data = data
+        self._first = first
         self._parsed: dict[int, list[dict[str, Any]]] = {}
         self.offset = offset
         """Offset in the file at which the first of these lines begins."""
-        self.end = offset + data.rfind(b"\n") + 1
+        self.end = offset + max(0, data.rfind(b"\n", first) + 1 - first)
         """Offset after the last complete line: the place to go on from when the file has grown."""
 
     def last(self, needle: bytes, accept: Callable[[dict[str, Any]], T | None]) -> T | None:
         """Return the first not-None result of *accept* over the records whose line holds *needle*, newest first."""
-        data, position = self._data, len(self._data)
-        while (position := data.rfind(needle, 0, position)) >= 0:
-            begin = data.rfind(b"\n", 0, position) + 1
+        data, first, position = self._data, self._first, len(self._data)
+        while (position := data.rfind(needle, first, position)) >= 0:
+            begin = max(first, data.rfind(b"\n", first, position) + 1)
             for record in reversed(self._records(begin)):
                 result = accept(record)
                 if result is not None:
@@ -178,8 +180,8 @@ class Tail:
     def newest_first(self) -> Iterator[dict[str, Any]]:
         """Yield every record, the last first, parsing each line as it is asked for."""
         end = len(self._data)
-        while end > 0:
-            begin = self._data.rfind(b"\n", 0, end - 1) + 1
+        while end > self._first:
+            begin = max(self._first, self._data.rfind(b"\n", self._first, end - 1) + 1)
             yield from reversed(self._records(begin))
             end = begin
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessiond.protocol import Answer
 from sessiond.query import parse
-from sessiond.service import Blocks
 from tests.cli.asking import CONTEXT, TERMINAL, Asked, row, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOUND = {"found": 1, "more": False, "progress": None}
 NOTHING = {
