@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import unicodedata
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sessiond.apps._jsonl import cut_strings, grew, guard, milliseconds, records, text
@@ -200,7 +199,7 @@ def _look_back(file: Transcript, tail: Tail, facts: Facts, *, named: bool) -> No
 
     Then the tail is one long line (12.8 MB, anthropics/claude-code#24118) or progress (#24457).
     """
-    last: Search = partial(file.look_back, tail.end)
+    last: Search = file.look_back(tail.offset).last
     if "updated" not in facts:
         _converse(last, facts)
         if place := last(b'"cwd"', _place):

@@ -125,26 +125,48 @@ class Transcript:
             return Tail(data, offset + newline, newline + 1)
         return Tail(data, offset)
 
-    def look_back(self, before: int, needle: bytes, accept: Callable[[dict[str, Any]], T | None]) -> T | None:
-        """Return what *accept* makes of the last record with *needle* in the ``LOOK_BACK`` bytes before *before*.
+    def look_back(self, before: int) -> LookBack:
+        """Return the lines before the offset *before*, none of them read yet."""
+        return LookBack(self, before)
 
-        Reads backwards in blocks and stops at the first record that is accepted.
-        """
-        floor = max(0, self.size - LOOK_BACK)
-        end, carry = before, b""
-        while end > floor:
-            begin = max(floor, end - TAIL)
-            data = self.bytes_at(begin, end - begin) + carry
-            first = 0 if begin == 0 else data.find(b"\n") + 1
-            if first == 0 and begin > 0:
-                # A line longer than the block: only its last part can matter to the next one.
-                carry, end = data[:BLOCK], begin
-                continue
-            found = Tail(data, begin + first, first).last(needle, accept)
-            if found is not None:
+
+class LookBack:
+    """The lines before a tail, read backwards in blocks as far as a search needs, once for all searches.
+
+    No further than ``LOOK_BACK`` bytes before the end, nor beyond a block of nothing but NULs:
+    runs of 143 KB are known from crashes (anthropics/claude-code#76059), more is a sparse file.
+    """
+
+    def __init__(self, transcript: Transcript, before: int) -> None:
+        self._transcript = transcript
+        self._end = before
+        self._floor = max(0, transcript.size - LOOK_BACK)
+        self._carry = b""
+        self._blocks: list[Tail] = []
+
+    def last(self, needle: bytes, accept: Callable[[dict[str, Any]], T | None]) -> T | None:
+        """Return what *accept* makes of the last record whose line holds *needle*; see `Tail.last`."""
+        for block in self._newest_first():
+            if (found := block.last(needle, accept)) is not None:
                 return found
-            carry, end = data[:first], begin
         return None
+
+    def _newest_first(self) -> Iterator[Tail]:
+        yield from self._blocks
+        while self._end > self._floor:
+            begin = max(self._floor, self._end - TAIL)
+            block = self._transcript.bytes_at(begin, self._end - begin)
+            if not block.strip(b"\0"):
+                self._end = self._floor
+                return
+            data = block + self._carry
+            first = data.find(b"\n") + 1 if begin else 0
+            # Of a line longer than a block nothing can be wanted.
+            self._carry = data[:first]
+            self._end = begin
+            if first or not begin:
+                self._blocks.append(Tail(data, begin + first, first))
+                yield self._blocks[-1]
 
 
 class Tail:

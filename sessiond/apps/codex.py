@@ -1,0 +1,325 @@
+"""Codex CLI: rollout files, and laid over them the state database and the file of names.
+
+The files are the truth: databases lack rows (openai/codex#31433, #40426) and break (#21750, #27363).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from sessiond.apps import _codex_rollout, _sqlite
+from sessiond.apps._codex_rollout import ID, REQUEST, given, headline, is_agent, sandbox, thread_id
+from sessiond.apps._jsonl import LOOK_BACK, Transcript, grew, guard, records, text
+from sessiond.apps.base import App, Watch, stat_of
+from sessiond.session import Scan, Session, Unit
+from sessiond.text import title
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import apsw
+
+    from sessiond.session import Facts, Part, Previous, Stat
+
+    Unreadable = Callable[[str, OSError], None]
+
+_ID = re.compile(ID)
+_FOLDER = re.compile(r"archived_sessions|sessions(?:/[0-9]+){0,3}")
+# While it packs or unpacks a rollout, Codex keeps `.rollout-compress….tmp` and the like beside it.
+_ROLLOUT = re.compile(r"rollout-(?!.*\.(?:rollout-|tmp)).*\.jsonl(?:\.zst)?")
+_NAMES = "session_index.jsonl"
+_DATABASE = re.compile(r"state_([0-9]{1,9})\.sqlite")
+
+_COLUMNS = (
+    *("id", "updated_at", "updated_at_ms", "created_at", "created_at_ms", "cwd", "git_branch", "model"),
+    *("reasoning_effort", "approval_mode", "sandbox_policy", "source", "thread_source"),
+    *("name", "title", "preview", "first_user_message"),
+)
+# A title that nobody changed is the whole first prompt, of which only the beginning is wanted.
+_THREADS = """
+SELECT id, coalesce(updated_at_ms, updated_at * 1000), coalesce(created_at_ms, created_at * 1000), cwd, git_branch,
+  model, reasoning_effort, approval_mode, sandbox_policy, source, thread_source, substr(name, 1, 400),
+  substr(words, max(1, instr(words, ?)), 400)
+FROM (
+  SELECT *, CASE WHEN title <> '' AND title IS NOT first_user_message THEN title
+    WHEN preview <> '' THEN preview ELSE first_user_message END AS words
+  FROM (SELECT {columns} FROM threads)
+)
+"""
+
+
+class Codex(App):
+    """Codex CLI from 0.20 to 0.171, and the desktop app and the IDE extension that share its home."""
+
+    name = "codex"
+    program = "codex"
+
+    def __init__(self, env: Mapping[str, str] = os.environ) -> None:
+        """Take the folder to which *env* moves the databases, and nothing else, out of the home."""
+        home = env.get("CODEX_SQLITE_HOME", "")
+        self._sqlite_home = [os.path.normpath(home)] if os.path.isabs(home) else []
+
+    def roots(self, env: Mapping[str, str]) -> list[str]:
+        """Return ``CODEX_HOME``, else ``~/.codex``."""
+        return [env.get("CODEX_HOME") or os.path.join(env.get("HOME") or "/", ".codex")]
+
+    def watches(self, root: str) -> list[Watch]:
+        """Return the folders of rollouts and those of databases; the home itself holds packages and worktrees."""
+        rollouts = [Watch(f"{root}/sessions", 3), Watch(f"{root}/archived_sessions", 0)]
+        return [*rollouts, *(Watch(folder, 0) for folder in self._stores(root))]
+
+    def _stores(self, root: str) -> list[str]:
+        """Return the folders that may hold a state database: the desktop app was seen to use ``sqlite``."""
+        return list(dict.fromkeys([root, f"{root}/sqlite", *self._sqlite_home]))
+
+    def unit(self, root: str, path: str) -> Unit | None:
+        """Return the ``rollout``, ``names`` or ``database`` unit that *path* belongs to, or None."""
+        folder, name = os.path.split(path)
+        if _ROLLOUT.fullmatch(name) and folder.startswith(root + "/") and _FOLDER.fullmatch(folder, len(root) + 1):
+            return Unit(self.name, root, path, "rollout")
+        if name == _NAMES and folder == root:
+            return Unit(self.name, root, path, "names")
+        if _DATABASE.fullmatch(name.removesuffix("-wal")) and folder in self._stores(root):
+            return Unit(self.name, root, path.removesuffix("-wal"), "database")
+        return None
+
+    def units(self, root: str, unreadable: Unreadable) -> Iterator[tuple[Unit, Stat]]:
+        """Yield what `unit` claims. A folder may be a link, a file may not."""
+        for store in self._stores(root):
+            for entry in _entries(store, unreadable):
+                unit = self.unit(root, entry.path)
+                if unit and unit.kind != "rollout" and unit.path == entry.path and (stat := self._stat(entry, unit)):
+                    yield unit, stat
+        yield from self._rollouts(root, f"{root}/archived_sessions", 0, unreadable)
+        yield from self._rollouts(root, f"{root}/sessions", 3, unreadable)
+
+    def _rollouts(self, root: str, folder: str, depth: int, unreadable: Unreadable) -> Iterator[tuple[Unit, Stat]]:
+        below = []
+        for entry in _entries(folder, unreadable):
+            if _ROLLOUT.fullmatch(entry.name):
+                unit = Unit(self.name, root, entry.path, "rollout")
+                if stat := self._stat(entry, unit):
+                    yield unit, stat
+            elif depth and entry.name.isascii() and entry.name.isdecimal():
+                below.append(entry.path)
+        for path in below:
+            yield from self._rollouts(root, path, depth - 1, unreadable)
+
+    def _stat(self, entry: os.DirEntry[str], unit: Unit) -> Stat | None:
+        try:
+            if not entry.is_file(follow_symlinks=False):
+                return None
+            return self.stat(unit) if unit.kind == "database" else stat_of(entry.stat(follow_symlinks=False))
+        except OSError:
+            return None
+
+    def stat(self, unit: Unit) -> Stat:
+        """Return what tells whether *unit* changed; of a database also what tells it of its write-ahead log.
+
+        A commit only goes there: 0.171 leaves all of its threads in it when it exits.
+        """
+        stat = super().stat(unit)
+        if unit.kind != "database":
+            return stat
+        try:
+            log = stat_of(os.lstat(unit.path + "-wal"))
+        except FileNotFoundError:
+            return stat
+        mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
+        return stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+
+    def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:  # noqa: ARG002 - each opens its own
+        """Read *unit*, as `App.read` says. A database that cannot be read now raises OSError."""
+        if unit.kind == "rollout":
+            return _codex_rollout.read(unit.path, previous)
+        return _read_names(unit.path, previous) if unit.kind == "names" else _read_database(unit.path)
+
+    def merge(self, id: str, parts: list[Part]) -> Session | None:
+        """Return the row of a thread: its segments, and over them what the database and the file of names say."""
+        segments = _segments([part for part in parts if part.unit.kind == "rollout"])
+        if not segments:
+            return None
+        last = segments[-1]
+        oldest_first = [part.facts for part in segments]
+        newest_first = oldest_first[::-1]
+        row = max((part for part in parts if part.unit.kind == "database"), key=_freshness, default=None)
+        thread: Facts = row.facts if row else {}
+        settings: Facts = _first("settings", newest_first) or {}
+        latest = [settings]
+        # Whoever spoke last is right: a resume in another folder may be in the database alone, and a
+        # database may be left behind. In seconds, as archiving cuts the time there.
+        if thread.get("updated", 0) // 1000 >= settings.get("at", 0) // 1000:
+            latest = [thread, settings]
+        name = next((part.facts["name"] for part in parts if part.unit.kind == "names"), "") or _first(
+            "name", [thread, *newest_first]
+        )
+        cwd = _first("cwd", [*latest, *newest_first])
+        return Session(
+            app=self.name,
+            id=id,
+            root=last.unit.root,
+            path=last.unit.path,
+            mtime=last.stat.mtime,
+            bytes=sum(part.stat.size for part in segments),
+            title=name or thread.get("title") or _first("prompt", oldest_first) or "",
+            cwd=cwd,
+            launch_dir=cwd,
+            branch=_first("branch", [thread, *newest_first]),
+            created=_first("created", [*oldest_first, thread]),
+            updated=max(facts.get("updated", 0) for facts in [thread, *newest_first]) or last.stat.mtime,
+            model=_first("model", latest),
+            effort=_first("effort", latest),
+            approval=_first("approval", latest),
+            sandbox=_first("sandbox", latest),
+            archived=_archived(last.unit.path),
+            hidden="deleted" if last.gone else _hidden([thread, *newest_first], known=bool(row or name)),
+        )
+
+    def prompts(self, session: Session) -> tuple[str | None, str | None]:
+        """Return the first and the last prompt of all segments, each cut to 4,096 characters."""
+        folder, thread = os.path.dirname(session.path), thread_id(session.path)
+        names = [name for name in os.listdir(folder) if thread and _ROLLOUT.fullmatch(name)]
+        # In this order a plain file comes after, and so replaces, its compressed copy.
+        siblings = sorted((name for name in names if thread_id(name) == thread), reverse=True)
+        segments = {_segment(name): os.path.join(folder, name) for name in siblings}
+        return _codex_rollout.prompts([segments[key] for key in sorted(segments)] or [session.path])
+
+
+def _entries(folder: str, unreadable: Unreadable) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        unreadable(folder, error)
+        return []
+
+
+def _archived(path: str) -> bool:
+    """Return whether a rollout lies with the archived ones; the flag in the database drifts (openai/codex#23851)."""
+    return os.path.basename(os.path.dirname(path)) == "archived_sessions"
+
+
+def _segment(path: str) -> str:
+    """Return the name of a segment, by which those of a thread sort as they were written."""
+    return os.path.basename(path).removesuffix(".zst").removesuffix(".jsonl")
+
+
+def _segments(rollouts: list[Part]) -> list[Part]:
+    """Return one part for each segment, the oldest first; of copies the one that Codex would open."""
+    living = [part for part in rollouts if not part.gone] or rollouts
+    living.sort(key=lambda part: (not _archived(part.unit.path), part.unit.path.endswith(".jsonl"), part.stat.mtime_ns))
+    segments = {_segment(part.unit.path): part for part in living}
+    return [segments[key] for key in sorted(segments)]
+
+
+def _freshness(row: Part) -> tuple[bool, int, int]:
+    match = _DATABASE.fullmatch(os.path.basename(row.unit.path))
+    return not row.gone, row.facts.get("updated", 0), int(match[1]) if match else 0
+
+
+def _first(key: str, facts: list[Facts]) -> Any:
+    return next((found[key] for found in facts if found.get(key)), None)
+
+
+def _hidden(facts: list[Facts], *, known: bool) -> str | None:
+    """Return why a thread is not for people. *known*: the database or a name shows that it was used."""
+    if _first("agent", facts):
+        return "subagent"
+    if _first("bare", facts):
+        return "not-resumable"
+    # A paginated fork without a turn of its own has no prompt in its file.
+    return None if known or _first("asked", facts) or _first("fork", facts) else "empty"
+
+
+def _read_names(path: str, previous: Previous | None) -> Scan:
+    """Read what was added to the file of names: a line for each renaming, of which the last holds."""
+    facts = dict(previous.facts) if previous else {}
+    end, known = max(((fact["end"], fact["guard"]) for fact in facts.values() if "end" in fact), default=(0, []))
+    with Transcript(path) as names:
+        if not grew(names, previous, end, known):
+            facts, end = {}, 0
+        start = max(end, names.size - LOOK_BACK)
+        data = names.bytes_at(start, names.size - start)
+        lines, latest = data[: data.rfind(b"\n") + 1], None
+        for record in (record for line in lines.splitlines() for record in records(line)):
+            thread, name = record.get("id"), record.get("thread_name")
+            if isinstance(thread, str) and _ID.fullmatch(thread) and isinstance(name, str):
+                latest = facts[thread] = {"name": title(name)}
+        if latest:
+            # With the last thread it named, the file remembers how far it was read.
+            end = start + len(lines)
+            latest |= {"end": end, "guard": guard(names, end)}
+        return Scan(facts, read=names.read)
+
+
+def _read_database(path: str) -> Scan:
+    """Read every thread, unless a readable database of a later layout lies beside this one."""
+    folder, name = os.path.split(path)
+    found = {int(match[1]): entry for entry in os.listdir(folder) if (match := _DATABASE.fullmatch(entry))}
+    for later in sorted(found, reverse=True):
+        if found[later] == name:
+            break
+        try:
+            if _sqlite.read(os.path.join(folder, found[later]), _columns):
+                return Scan()
+        except OSError:
+            continue
+    threads = _sqlite.read(path, _threads)
+    if threads is None:
+        return Scan(problem="it has no threads")
+    return Scan({thread[0]: _thread(*thread[1:]) for thread in threads if _ID.fullmatch(str(thread[0]))})
+
+
+def _columns(database: apsw.Connection) -> set[str]:
+    """Return which of the columns there are: each release since 0.93 has added some."""
+    return {name for _, name, *_ in database.execute("PRAGMA table_info(threads)")} & set(_COLUMNS)
+
+
+def _threads(database: apsw.Connection) -> list[tuple[Any, ...]] | None:
+    there = _columns(database)
+    if "id" not in there:
+        return None
+    columns = ", ".join(name if name in there else f"NULL AS {name}" for name in _COLUMNS)
+    return database.execute(_THREADS.format(columns=columns), (REQUEST,)).fetchall()
+
+
+def _thread(updated: object, created: object, cwd: object, *values: object) -> Facts:
+    *modes, name, words = values
+    return _modes(*modes) | given(
+        updated=_time(updated),
+        created=_time(created),
+        cwd=text(cwd),
+        name=title(name) if isinstance(name, str) else None,
+        title=headline(words),
+    )
+
+
+@functools.lru_cache(1024)
+def _modes(*values: object) -> Facts:
+    """Return the facts that thousands of threads share."""
+    branch, model, effort, approval, policy, source, thread_source = values
+    return given(
+        branch=text(branch),
+        model=text(model),
+        effort=text(effort),
+        approval=text(approval),
+        sandbox=sandbox(_parsed(policy)),
+        agent=is_agent(_parsed(source), thread_source),
+    )
+
+
+def _parsed(value: object) -> object:
+    """Return what a column holds: a word without quotes, or an object as JSON."""
+    if isinstance(value, str) and value.startswith("{"):
+        return next(iter(records(value.encode())), None)
+    return value
+
+
+def _time(value: object) -> int | None:
+    """Return *value* if it is a time in ms of this century."""
+    return value if isinstance(value, int) and 946_684_800_000 <= value < 4_102_444_800_000 else None

@@ -23,7 +23,9 @@ def unpack(tmp_path: Path) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
         target = tmp_path / name
         with tarfile.open(RECORDINGS / f"{name}.tar.gz") as archive:
-            archive.extractall(target, filter="data")
+            # Python 3.11.2, which Debian 12 has, knows no filters.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(target)
         (home,) = target.iterdir()
         return home
 

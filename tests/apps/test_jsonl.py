@@ -140,13 +140,26 @@ def test_looking_back_finds_a_record_before_the_tail(tmp_path: Path, back: int) 
     path.write_bytes(filler * 1000 + line(type="title", t="found") + filler * (back // len(filler)))
     with Transcript(str(path)) as transcript:
         tail = transcript.tail()
-        found = transcript.look_back(tail.offset, b'"title"', lambda r: r.get("t"))
+        found = transcript.look_back(tail.offset).last(b'"title"', lambda r: r.get("t"))
         assert found == "found"
         assert transcript.read <= _jsonl.LOOK_BACK + _jsonl.TAIL
     path.write_bytes(line(type="title", t="too far") + filler * 2000)
     with Transcript(str(path)) as transcript:
-        assert transcript.look_back(transcript.tail().offset, b'"title"', lambda r: r.get("t")) is None
+        assert transcript.look_back(transcript.tail().offset).last(b'"title"', lambda r: r.get("t")) is None
         assert transcript.read <= _jsonl.LOOK_BACK + _jsonl.TAIL
+
+
+def test_looking_back_twice_reads_once(tmp_path: Path) -> None:
+    """Whatever is looked for, the limit is for all of it together; a hole ends the look."""
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(line(type="title", t="found"))
+    os.truncate(path, 1 << 30)
+    with path.open("ab") as file:
+        file.write(b"\n" + line(pad="x" * 9000) * 300)
+    with Transcript(str(path)) as transcript:
+        back = transcript.look_back(transcript.tail().offset)
+        assert [back.last(needle, lambda r: r.get("t")) for needle in (b"title", b"nothing", b"t")] == [None] * 3
+        assert transcript.read < 4 << 20
 
 
 def test_looking_back_passes_over_a_giant_line(tmp_path: Path) -> None:
@@ -154,7 +167,7 @@ def test_looking_back_passes_over_a_giant_line(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(type="title", t="found") + b'{"x":"' + b"y" * 2_000_000 + b'"}\n' + line(n=1) * 40_000)
     with Transcript(str(path)) as transcript:
-        assert transcript.look_back(transcript.tail().offset, b'"title"', lambda r: r.get("t")) == "found"
+        assert transcript.look_back(transcript.tail().offset).last(b'"title"', lambda r: r.get("t")) == "found"
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "loop", "missing"])

@@ -1,0 +1,196 @@
+"""Another program's SQLite database, read without a trace.
+
+No one way of opening will do (measured with SQLite 3.40 and 3.54): ``mode=ro`` creates ``-shm`` and
+``-wal`` beside a database at rest, ``immutable=1`` misses what only the write-ahead log has, and a
+plain open checkpoints what a killed writer left. So the way is chosen by what lies on disk:
+
+- nothing in the log: ``immutable=1``, and again if a file moved meanwhile;
+- a log and its ``-shm``: ``readonly_shm=1``, an undocumented, long-standing parameter of SQLite on Unix;
+- a log without ``-shm``, or a system on which the former fails: a private copy, checked;
+- a rollback journal (as after ``codex migrate-nfs-db``): ``mode=ro``, which then only locks.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+import urllib.parse
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import apsw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+BUSY = 0.5
+"""Seconds to wait for a lock."""
+COPY_LIMIT = 256 << 20
+"""Bytes of a database, and of its log, that are still worth copying."""
+
+_MAGIC = b"SQLite format 3\0"
+_ROLLBACK = b"\1\1"
+_SHARED_SIZE, _SHARED_FIRST = 510, 0x40000002
+"""The bytes that every reader of a database locks, in every release of SQLite 3 (``os.h``)."""
+
+
+class UnreadableError(OSError):
+    """The database cannot be read now; ``strerror`` says why, without its content or its path."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.EIO, reason)
+
+
+class _Moved(Exception):  # noqa: N818 - no error: the reading begins anew
+    """A file changed while it was read."""
+
+
+class _File(NamedTuple):
+    ino: int
+    size: int
+    mtime_ns: int
+
+
+def read(path: str, query: Callable[[apsw.Connection], T]) -> T:
+    """Return what *query* makes of the database at *path*. No file beside it is written or created.
+
+    *query* fetches all it wants at once: as long as it reads, the owner cannot checkpoint.
+    Raises FileNotFoundError when there is no database, UnreadableError or the OSError of opening it
+    when it cannot be read.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            with _open(path) as file:
+                if _at_rest(path, file):
+                    return _query_at_rest(path, query)
+                _lock(file)
+                return _query_locked(path, file, query)
+        except _Moved:
+            continue
+        except FileNotFoundError:
+            if _file(path) is None:
+                raise
+        except UnicodeDecodeError:
+            raise UnreadableError("it holds text that is not UTF-8") from None
+        except apsw.Error as error:
+            raise UnreadableError(str(error)) from None
+    raise UnreadableError("it changed during every attempt")
+
+
+@contextmanager
+def _open(path: str) -> Iterator[int]:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _at_rest(path: str, file: int) -> bool:
+    """Return whether all there is stands in the database itself, and no journal is used but the log."""
+    header = os.pread(file, 20, 0)
+    if not header.startswith(_MAGIC):
+        raise UnreadableError("it is not a database" if header else "it is empty")
+    return header[18:20] != _ROLLBACK and not _has_log(path)
+
+
+def _query_at_rest(path: str, query: Callable[[apsw.Connection], T]) -> T:
+    before = _file(path), _file(path + "-wal")
+    try:
+        result = _query(path, "mode=ro&immutable=1", query)
+    except (apsw.Error, UnicodeDecodeError):
+        # What a checkpoint overwrites while it is read looks malformed.
+        if (_file(path), _file(path + "-wal")) == before:
+            raise
+        raise _Moved from None
+    if (_file(path), _file(path + "-wal")) != before:
+        raise _Moved
+    return result
+
+
+def _lock(file: int) -> None:
+    """Take the lock of a reader, so that no owner can close its log and remove it.
+
+    Were it removed after we looked, SQLite would create an empty one.
+    """
+    deadline = time.monotonic() + BUSY
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+        except (BlockingIOError, PermissionError):
+            if time.monotonic() > deadline:
+                raise UnreadableError("it is locked") from None
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _query_locked(path: str, file: int, query: Callable[[apsw.Connection], T]) -> T:
+    if _at_rest(path, file):
+        raise _Moved
+    if not _has_log(path):
+        return _query(path, "mode=ro", query)
+    if _file(path + "-shm"):
+        try:
+            return _query(path, "mode=ro&readonly_shm=1", query)
+        except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError):
+            raise
+        except apsw.Error:
+            pass
+    return _query_copy(path, query)
+
+
+def _query(path: str, parameters: str, query: Callable[[apsw.Connection], T]) -> T:
+    uri = f"file:{urllib.parse.quote(os.fsencode(path))}?{parameters}"
+    connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        connection.set_busy_timeout(int(BUSY * 1000))
+        return query(connection)
+    finally:
+        connection.close()
+
+
+def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
+    """Query a private copy of the database and its log, beside which SQLite may write what it likes."""
+    before = _file(path), _log_header(path)
+    if max(os.path.getsize(path), os.path.getsize(path + "-wal")) > COPY_LIMIT:
+        raise UnreadableError("its write-ahead log has no index, and it is too large to copy")
+    with tempfile.TemporaryDirectory(prefix="sessiond-") as folder:
+        copy = os.path.join(folder, "copy")
+        shutil.copyfile(path, copy)
+        shutil.copyfile(path + "-wal", copy + "-wal")
+        if (_file(path), _log_header(path)) != before:
+            raise _Moved
+        connection = apsw.Connection(copy)
+        try:
+            if connection.pragma("quick_check") != "ok":
+                raise UnreadableError("it is damaged")
+            return query(connection)
+        finally:
+            connection.close()
+
+
+def _log_header(path: str) -> bytes:
+    """Return what changes when the log is begun anew; frames that are only added do a copy no harm."""
+    with open(path + "-wal", "rb") as file:
+        return file.read(32)
+
+
+def _has_log(path: str) -> bool:
+    log = _file(path + "-wal")
+    return log is not None and log.size > 0
+
+
+def _file(path: str) -> _File | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _File(found.st_ino, found.st_size, found.st_mtime_ns)
