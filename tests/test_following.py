@@ -178,7 +178,7 @@ def test_an_empty_store_is_believed_at_the_second_look(home: Home, daemon: Daemo
 
 
 def test_two_codex_databases_overlay_the_same_rollout(home: Home, daemon: Daemon) -> None:
-    """The readable one with the highest number is asked; no file appears beside it."""
+    """The readable one with the highest number is asked; what one said that broke since is kept."""
     import apsw
 
     session, path = home.codex_session("what the file says")
@@ -197,6 +197,9 @@ def test_two_codex_databases_overlay_the_same_rollout(home: Home, daemon: Daemon
         db.close()
     until(lambda: daemon.titles() == ["from five"])
     (home.codex / "state_5.sqlite").write_bytes(b"not a database" * 1000)
+    until(lambda: daemon.ask("status")["problems"] == ["1 unreadable: it is not a database"])
+    assert daemon.titles() == ["from five"]
+    daemon.ask("reindex")
     until(lambda: daemon.titles() == ["from four"])
     assert sorted(entry.name for entry in home.codex.iterdir()) == ["sessions", "state_4.sqlite", "state_5.sqlite"]
 
