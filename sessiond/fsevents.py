@@ -1,4 +1,4 @@
-"""Watching folders on macOS, through watchdog's FSEvents observer. Not run by this project's tests."""
+"""Watching folders on macOS, where this has not been run: FSEvents, through watchdog's stream of native events."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOSSES = ("must_scan_subdirs", "is_user_dropped", "is_kernel_dropped", "is_root_changed")
+"""Marks of a native event which say that others were dropped; watchdog 7.1.0 has them and looks at the last only."""
+
 
 class FSEventsWatcher:
-    """Watches each folder recursively, as FSEvents does, and drops what lies too deep.
+    """Watches each folder with all below it, as FSEvents does, and drops what lies too deep.
 
-    FSEvents reports real, composed paths, so they are turned back to the ones asked for.
+    An event is taken for no more than a path to look at: FSEvents coalesces and tells wrong
+    kinds. Its paths are real and composed, so they are turned back to the ones asked for.
     """
 
     def __init__(self, watches: Iterable[Watch], dirty: Dirty, on_loss: Callable[[], None]) -> None:
@@ -30,20 +34,31 @@ class FSEventsWatcher:
         self._dirty = dirty
         self._on_loss = on_loss
         self._observer: Any = None
-        self._watched: dict[str, int] = {}
+        self._watched: dict[str, tuple[int, Any]] = {}
+        """The inode and watchdog's watch of each folder that is watched."""
         self._lost = 0
         self._problem = ""
 
     def start(self) -> None:
         """Begin to watch. What cannot be watched is polled; never raises."""
-        from watchdog.observers import Observer
-
-        self._observer = Observer()
-        if type(self._observer).__name__ != "FSEventsObserver":
-            # watchdog falls back to kqueue, which takes a descriptor for every file.
+        try:
+            from watchdog.observers.api import BaseObserver
+            from watchdog.observers.fsevents import FSEventsEmitter
+        except ImportError:
+            # watchdog itself would fall back to kqueue, which takes a descriptor for every file.
             self._problem = "FSEvents is not available; folders are polled"
-            self._observer = None
             return
+        take = self.take
+
+        class Emitter(FSEventsEmitter):
+            def queue_events(self, timeout: float, events: list[Any]) -> None:  # type: ignore[override]  # noqa: ARG002
+                # An exception here would end the thread of the stream.
+                try:
+                    take(str(self.watch.path), events)
+                except Exception:
+                    log.exception("events could not be handled")
+
+        self._observer = BaseObserver(Emitter)
         self._observer.start()
         self.check()
 
@@ -57,9 +72,8 @@ class FSEventsWatcher:
         """Return how well the folders are watched now."""
         paths = [watch.path for watch in self._watches]
         missing = [path for path in paths if not os.path.isdir(path)]
-        return Health(
-            len(self._watched), len(paths) - len(self._watched) - len(missing), missing, self._lost, self._problem
-        )
+        polled = len(paths) - len(self._watched) - len(missing)
+        return Health(len(self._watched), max(0, polled), missing, self._lost, self._problem)
 
     def check(self) -> None:
         """Watch folders that appeared, again those that were replaced, and list the unwatched ones."""
@@ -72,19 +86,30 @@ class FSEventsWatcher:
             try:
                 inode = os.stat(watch.path).st_ino
             except OSError:
-                self._watched.pop(watch.path, None)
+                self._forget(watch.path)
                 continue
             if self._observer is None:
                 self._list(watch.path, watch.depth)
-            elif self._watched.get(watch.path) != inode:
-                self._schedule(watch)
-                self._watched[watch.path] = inode
+            elif self._watched.get(watch.path, (None,))[0] != inode:
+                self._forget(watch.path)
+                scheduled = self._observer.schedule(None, _real(watch.path), recursive=True)
+                self._watched[watch.path] = inode, scheduled
                 self._lose("a folder is watched from now on")
 
-    def _schedule(self, watch: Watch) -> None:
-        real = unicodedata.normalize("NFC", os.path.realpath(watch.path))
-        handler = _Handler(watch, real, self._dirty)
-        self._observer.schedule(handler, real, recursive=True)
+    def take(self, folder: str, events: Iterable[Any]) -> None:
+        """Take native events of the stream of *folder*, a real path."""
+        watches = [watch for watch in self._watches if _real(watch.path) == folder]
+        for event in events:
+            if any(getattr(event, mark, False) for mark in LOSSES):
+                self._lose("FSEvents dropped some")
+            inside = os.path.relpath(unicodedata.normalize("NFC", os.fsdecode(event.path)), folder)
+            for watch in watches:
+                if inside != ".." and not inside.startswith("../") and inside.count("/") <= watch.depth:
+                    self._dirty.add(os.path.normpath(os.path.join(watch.path, inside)))
+
+    def _forget(self, path: str) -> None:
+        if path in self._watched:
+            self._observer.unschedule(self._watched.pop(path)[1])
 
     def _list(self, path: str, depth: int) -> None:
         try:
@@ -102,18 +127,5 @@ class FSEventsWatcher:
         self._on_loss()
 
 
-class _Handler:
-    def __init__(self, watch: Watch, real: str, dirty: Dirty) -> None:
-        self._watch = watch
-        self._real = real
-        self._dirty = dirty
-
-    def dispatch(self, event: Any) -> None:
-        # An exception here would end watchdog's observer thread (gorakhargosh/watchdog#427).
-        try:
-            for path in (event.src_path, event.dest_path):
-                inside = os.path.relpath(unicodedata.normalize("NFC", os.fsdecode(path)), self._real) if path else ".."
-                if not inside.startswith("..") and inside.count("/") <= self._watch.depth:
-                    self._dirty.add(os.path.join(self._watch.path, inside))
-        except Exception:
-            log.exception("an event could not be handled")
+def _real(path: str) -> str:
+    return unicodedata.normalize("NFC", os.path.realpath(path))

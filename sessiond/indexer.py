@@ -31,6 +31,8 @@ SUSPECT = 5.0
 """Seconds until a second look when everything below a root seems to be gone."""
 CHECK = 5.0
 """Seconds between two checks of the watches; folders without one are listed then."""
+WAKE = 60.0
+"""Seconds by which wall clock and monotonic clock drift apart while the machine sleeps, or when the clock is set."""
 BATCH = 0.05
 """Seconds of reading after which what was read is committed, so that answers show it."""
 
@@ -114,9 +116,9 @@ class Indexer:
         """Wait until a reconcile begun after this call is complete, or *timeout* seconds.
 
         Returns a ticket, with which the next call goes on waiting for the same one, and whether
-        it is complete. Before the first index is complete, that is what is waited for.
+        it is complete.
         """
-        if not ticket and self._settled:
+        if not ticket:
             self.request_reconcile()
         with self._condition:
             ticket = ticket or self._asked
@@ -126,6 +128,7 @@ class Indexer:
     def _run(self) -> None:
         answered = 0
         next_reconcile = next_check = 0.0
+        clocks = time.time() - time.monotonic()
         while not self._stopping:
             try:
                 if self._damaged:
@@ -135,6 +138,9 @@ class Indexer:
                     self._rebuild = False
                     self._empty()
                 now = time.monotonic()
+                if abs(time.time() - now - clocks) > WAKE:
+                    clocks = time.time() - now
+                    self.request_reconcile()
                 if now >= next_check:
                     self._watcher.check()
                     next_check = time.monotonic() + CHECK

@@ -60,7 +60,7 @@ class App(ABC):
         """
         return stat_of(os.lstat(unit.path))
 
-    def companions(self, unit: Unit) -> list[str]:
+    def companions(self, unit: Unit) -> list[str]:  # noqa: ARG002 - most apps need none
         """Return paths to look at as well whenever *unit* changed, as they lie where nothing is watched."""
         return []
 

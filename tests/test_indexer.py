@@ -1,0 +1,93 @@
+"""The indexer without any event: what it notices by itself."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessiond.apps import APPS
+from sessiond.dirty import Dirty
+from sessiond.indexer import Indexer, Root
+from sessiond.query import parse
+from sessiond.search import Search
+from sessiond.watch import Health
+from tests.daemon import PATIENCE, Home, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessiond.session import Previous, Scan, Stat, Unit
+
+
+class Blind:
+    """A watcher that sees nothing."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def check(self) -> None: ...
+
+    def health(self) -> Health:
+        return Health(0, 0, [], 0, "")
+
+
+@pytest.fixture
+def indexer(home: Home) -> Iterator[Indexer]:
+    """A running indexer that no event reaches, after its first reconcile."""
+    indexer = Indexer([Root(APPS["claude"], str(home.claude))], str(home.path / "index.sqlite"), Dirty(), Blind())
+    indexer.start()
+    indexer.settle(PATIENCE)
+    yield indexer
+    indexer.stop(PATIENCE)
+
+
+def titles(home: Home) -> list[str]:
+    search = Search(str(home.path / "index.sqlite"))
+    try:
+        return [row["title"] for row in search.find(parse("", time.time()), 50)]
+    finally:
+        search.close()
+
+
+def test_waking_from_sleep_is_a_reason_to_reconcile(
+    home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the machine slept another one may have written; the wall clock went on and the other one did not."""
+    home.claude_session("written while asleep")
+    asleep = time.time() + 3600
+    monkeypatch.setattr("sessiond.indexer.time.time", lambda: asleep)
+    indexer._dirty.wake()
+    until(lambda: titles(home) == ["written while asleep"])
+
+
+def test_a_unit_whose_reader_fails_holds_up_no_other(
+    home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was known of it stays, the reason is kept without a word of its text, and it is tried again."""
+    _, path = home.claude_session("first")
+    indexer.settle(PATIENCE)
+    read = type(APPS["claude"]).read
+
+    def failing(self: object, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
+        if unit.path == str(path):
+            raise ValueError("the text of a private transcript")
+        return read(APPS["claude"], unit, stat, previous)
+
+    monkeypatch.setattr(type(APPS["claude"]), "read", failing)
+    with path.open("ab") as file:
+        file.write(b"\n")
+    home.claude_session("second")
+    indexer.settle(PATIENCE)
+    assert titles(home) == ["second", "first"]
+    search = Search(str(home.path / "index.sqlite"))
+    (problem,) = search.problems()
+    search.close()
+    assert problem.startswith("ValueError in test_indexer.py:")
+    monkeypatch.setattr(type(APPS["claude"]), "read", read)
+    indexer.settle(PATIENCE)
+    search = Search(str(home.path / "index.sqlite"))
+    assert search.problems() == {}
+    search.close()
