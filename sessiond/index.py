@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apsw
 
 from sessiond.schema import SCHEMA, SCHEMA_VERSION, connect, has_schema
-from sessiond.session import Part, Previous, Session, Stat, Unit
+from sessiond.session import Changes, Part, Previous, Session, Stat, Unit
 from sessiond.text import fold, storable
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ log = logging.getLogger(__name__)
 _COLUMNS = (
     *("root", "updated", "hidden", "archived", "live", "folded_title", "folded_cwd", "folded_branch", "folded_id"),
     *("title", "cwd", "branch", "unit", "mtime", "bytes", "created", "launch_dir", "model", "effort", "approval"),
-    *("sandbox", "successor"),
+    *("sandbox", "successor", "lost"),
 )
 _UPSERT = (
     f"INSERT INTO session (id, {', '.join(_COLUMNS)}) "
     f"VALUES (:id, {', '.join(':' + c for c in _COLUMNS)}) "
     f"ON CONFLICT (id) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in _COLUMNS)}"
 )
-
+_STORED = f"SELECT {', '.join(_COLUMNS)} FROM session WHERE id = ?"
+_CWD, _LAUNCH_DIR = _COLUMNS.index("cwd"), _COLUMNS.index("launch_dir")
 
 _KNOWN = "id, dev, ino, size, mtime_ns, ctime_ns, complete, volatile, gone"
 _UPSERT_UNIT = (
@@ -76,6 +77,7 @@ class Index:
         self.rebuilt = ""
         """Why an older index was set aside, or ``""``."""
         self._db = self._open()
+        self._changed: dict[int, set[str | None]] = {}
         self._roots: dict[tuple[str, str], int] = {}
         self._folders: dict[tuple[str, str, str], int] = {}
 
@@ -137,10 +139,17 @@ class Index:
             yield
         except BaseException:
             self._db.execute("ROLLBACK")
+            self._changed.clear()
             self._roots.clear()
             self._folders.clear()
             raise
         self._db.execute("COMMIT")
+
+    def changes(self) -> Changes:
+        """Return what was changed since the last call."""
+        changed, self._changed = self._changed, {}
+        folders = frozenset(folder for where in changed.values() for folder in where if folder)
+        return Changes(frozenset(changed), folders)
 
     def clear(self) -> None:
         """Forget every row, in one transaction of its own; the next reconcile reads all again."""
@@ -264,9 +273,12 @@ class Index:
         ]
 
     def put(self, identity: Identity, session: Session | None) -> None:
-        """Make *session* the row of *identity*; None removes it."""
+        """Make *session* the row of *identity*; None removes it. Nothing is written when it is that already."""
         root = self._root(identity.app, identity.root)
+        was = self._db.execute(_STORED, (identity.number,)).fetchone()
         if session is None:
+            if was is None:
+                return
             self._db.execute("DELETE FROM session WHERE id = ?", (identity.number,))
         else:
             row: dict[str, Any] = {
@@ -285,18 +297,31 @@ class Index:
             }
             if session.hidden is None and session.successor and self._visible(root, session.successor):
                 row["hidden"] = "superseded"
+            if was == tuple(row[column] for column in _COLUMNS):
+                return
             self._db.execute(_UPSERT, row)
+            self._note(identity.number, row["cwd"], row["launch_dir"])
+        if was is not None:
+            self._note(identity.number, was[_CWD], was[_LAUNCH_DIR])
         if session is not None and session.hidden is None:
-            self._db.execute(
-                "UPDATE session SET hidden = 'superseded' "
-                "WHERE successor = ? AND root = ? AND hidden IS NULL AND id <> ?",
+            others = self._db.execute(
+                "UPDATE session INDEXED BY session_successor SET hidden = 'superseded' "
+                "WHERE successor = ? AND root = ? AND hidden IS NULL AND id <> ? RETURNING id, cwd, launch_dir",
                 (identity.id, root, identity.number),
             )
         else:
-            self._db.execute(
-                "UPDATE session SET hidden = NULL WHERE successor = ? AND root = ? AND hidden = 'superseded'",
+            others = self._db.execute(
+                "UPDATE session INDEXED BY session_successor SET hidden = NULL "
+                "WHERE successor = ? AND root = ? AND hidden = 'superseded' "
+                "RETURNING id, cwd, launch_dir",
                 (identity.id, root),
             )
+        for other in others:
+            self._note(*other)
+
+    def _note(self, number: int, *folders: str | None) -> None:
+        """Remember for `changes` that a row changed which is in *folders*, or was."""
+        self._changed.setdefault(number, set()).update(folders)
 
     def _visible(self, root: int, id: str) -> bool:
         return bool(

@@ -199,3 +199,26 @@ def test_a_rare_word_costs_no_walk_through_everything(index: Index, searching: S
     rare, steps = steps, 0
     assert titles(searching, "hay", limit=2998)[-1] == "hay"
     assert rare < steps / 2
+
+
+def test_a_row_costs_the_same_however_many_there_are(index: Index) -> None:
+    """Storing one and merging it touches its own rows only; the first index would take hours otherwise."""
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    def cost(number: int) -> int:
+        nonlocal steps
+        steps = 0
+        add(index, number, title=f"title {number}", cwd="/srv/shop")
+        return steps
+
+    index._db.set_progress_handler(count, 10)
+    few = [cost(number) for number in range(1, 50)]
+    for number in range(50, 2000):
+        add(index, number, title=f"title {number}", cwd="/srv/shop")
+    many = [cost(number) for number in range(2000, 2050)]
+    assert sum(many) / len(many) < 2 * sum(few) / len(few)
