@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sessiond import __version__
 from sessiond.protocol import (
+    HANDED_BACK,
     MAX_REQUEST,
     PROTOCOL,
-    UNREACHABLE,
     USAGE,
     Problem,
     exit_frame,
@@ -107,7 +107,7 @@ def _run(request: bytes, ask: Callable[[dict[str, Any]], Answer], send: Callable
     header, _, body = request.partition(b"\n")
     if header.split(b" ")[1:3] != [str(PROTOCOL).encode(), __version__.encode()]:
         # The client sees our version in the frame and settles which of us is to be replaced.
-        send(exit_frame(UNREACHABLE, __version__))
+        send(exit_frame(HANDED_BACK, __version__))
         return
     try:
         items, words = parse_relay(body)

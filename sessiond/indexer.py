@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import apsw
 
 from sessiond.index import Index
-from sessiond.session import Scan, Stat, Unit
+from sessiond.session import Changes, Scan, Stat, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sessiond.apps.base import App
     from sessiond.dirty import Dirty
@@ -33,6 +33,8 @@ CHECK = 5.0
 """Seconds between two checks of the watches; folders without one are listed then."""
 WAKE = 60.0
 """Seconds by which wall clock and monotonic clock drift apart while the machine sleeps, or when the clock is set."""
+LIVE = 2.0
+"""Seconds between two looks at units that can go stale unchanged: a session whose process may have died."""
 BATCH = 0.05
 """Seconds of reading after which what was read is committed, so that answers show it."""
 
@@ -66,6 +68,8 @@ class Indexer:
         self._watcher = watcher
         self._backlog: list[tuple[App, Unit, Stat]] = []
         self._later: list[tuple[App, Unit]] = []
+        self._volatile: dict[Unit, App] = {}
+        self._listeners: list[Callable[[Changes], None]] = []
         self._suspects: set[str] = set()
         self._total = 0
         self._asked = 1
@@ -75,6 +79,10 @@ class Indexer:
         self._damaged = False
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
+
+    def listen(self, listener: Callable[[Changes], None]) -> None:
+        """Have *listener* told of every commit that changed rows, in the indexer's thread. Before `start` only."""
+        self._listeners.append(listener)
 
     def start(self) -> None:
         """Start the thread; its first act is a reconcile."""
@@ -127,7 +135,7 @@ class Indexer:
 
     def _run(self) -> None:
         answered = 0
-        next_reconcile = next_check = 0.0
+        next_reconcile = next_check = next_live = 0.0
         clocks = time.time() - time.monotonic()
         while not self._stopping:
             try:
@@ -148,6 +156,9 @@ class Indexer:
                     answered = self._asked
                     self._reconcile()
                     next_reconcile = time.monotonic() + (SUSPECT if self._suspects else RECONCILE)
+                if self._volatile and now >= next_live:
+                    self._look_at([unit.path for unit in self._volatile])
+                    next_live = time.monotonic() + LIVE
                 if self._backlog:
                     self._read_some()
                 elif self._settled < answered:
@@ -155,7 +166,8 @@ class Indexer:
                 elif self._later:
                     self._look_closer()
                 busy = self._backlog or self._later or self._settled < answered
-                pause = 0 if busy else max(0.0, min(next_check, next_reconcile) - time.monotonic())
+                due = min(next_check, next_reconcile, next_live if self._volatile else next_check)
+                pause = 0 if busy else max(0.0, due - time.monotonic())
                 if paths := self._dirty.take(pause):
                     self._look_at(paths)
             except (apsw.CorruptError, apsw.NotADBError) as error:
@@ -178,18 +190,21 @@ class Indexer:
 
     def _empty(self) -> None:
         self._index.clear()
-        self._backlog.clear()
-        self._later.clear()
-        self._settled = 0
+        self._start_over()
 
     def _replace(self, error: apsw.Error) -> None:
         """Set a damaged index aside and start over with an empty one."""
         self._index.replace(str(error))
         self.generation += 1
+        self._start_over()
+        self.request_reconcile()
+
+    def _start_over(self) -> None:
         self._backlog.clear()
         self._later.clear()
+        self._volatile.clear()
         self._settled = 0
-        self.request_reconcile()
+        self._tell(Changes(frozenset(), frozenset(), everything=True))
 
     def _reconcile(self) -> None:
         """Compare every unit on disk with the index; what differs goes to the backlog, the newest first."""
@@ -322,27 +337,41 @@ class Indexer:
                 stat = previous.stat if previous else stat
             self.bytes_read += scan.read
             self.units_read += 1
+            if scan.volatile and scan.facts and not scan.problem:
+                self._volatile[unit] = app
+                if known and previous and not known.gone and stat == known.stat and scan.facts == previous.facts:
+                    continue
+            else:
+                self._volatile.pop(unit, None)
             scans.append((app, unit, stat, scan, previous))
         if not scans:
             return
+        changed: dict[Identity, App] = {}
         with self._index.transaction():
-            changed: dict[Identity, App] = {}
             for app, unit, stat, scan, previous in scans:
                 changed |= dict.fromkeys(self._index.store(unit, stat, scan, previous), app)
                 if not scan.complete:
                     self._later.append((app, unit))
             self._merge(changed)
+        self._tell(self._index.changes())
 
     def _mark_gone(self, units: list[tuple[App, Unit]]) -> None:
+        changed: dict[Identity, App] = {}
         with self._index.transaction():
-            changed: dict[Identity, App] = {}
             for app, unit in units:
+                self._volatile.pop(unit, None)
                 changed |= dict.fromkeys(self._index.mark_gone(unit), app)
             self._merge(changed)
+        self._tell(self._index.changes())
 
     def _merge(self, changed: dict[Identity, App]) -> None:
         for identity, app in changed.items():
             self._index.put(identity, app.merge(identity.id, self._index.parts(identity)))
+
+    def _tell(self, changes: Changes) -> None:
+        if changes.rows or changes.everything:
+            for listener in self._listeners:
+                listener(changes)
 
 
 def _problem(error: Exception) -> str:

@@ -52,6 +52,18 @@ def locate(env: "Mapping[str, str]", uid: int, platform: str, private: "Callable
     return Paths(state, runtime or state + "/run", config, log)
 
 
+_NAME_BYTES = bytes(byte if chr(byte).isalnum() and byte < 128 else 0x2D for byte in range(256))
+
+
+def snapshot_name(folder: bytes) -> str:
+    """Return the name of the file in ``snapshots`` that tells of the sessions in *folder* or below it.
+
+    Its path with every byte but ASCII letters and digits as ``-``, and of a long one the end, as a name
+    may have 255 bytes: what a shell's builtins can do too. Folders may share a name; the file tells them apart.
+    """
+    return folder.translate(_NAME_BYTES)[-200:].decode()
+
+
 def socket_path_problem(path: str, platform: str) -> str:
     """Return why *path* cannot be a socket's address, or ``""``."""
     limit = 103 if platform == "darwin" else SUN_PATH

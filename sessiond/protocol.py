@@ -16,6 +16,9 @@ MAX_REQUEST = 1 << 20
 
 DONE, NOTHING, USAGE, UNREACHABLE, REFUSED, AMBIGUOUS, NO_PROGRAM, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
+HANDED_BACK = -1
+"""In place of an exit code: the daemon ran nothing, and the client is to run the command itself."""
+
 EXITS = {
     "nothing": NOTHING,
     "usage": USAGE,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sessiond.text import fold, storable
 
 FIELDS = ("title", "cwd", "branch", "app", "id")
-STATES = ("live", "archived", "hidden")
+STATES = ("live", "lost", "archived", "hidden")
 
 _TOKEN = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
 _AGE = re.compile(r"(\d{1,5})\s*(mo|[smhdwy])[a-z]*", re.IGNORECASE)

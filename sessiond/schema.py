@@ -38,7 +38,7 @@ CREATE TABLE session (
   folded_branch TEXT NOT NULL, folded_id TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT, branch TEXT,
   unit INTEGER NOT NULL, mtime INTEGER NOT NULL, bytes INTEGER NOT NULL, created INTEGER,
   launch_dir TEXT, model TEXT, effort TEXT,
-  approval TEXT, sandbox TEXT, successor TEXT
+  approval TEXT, sandbox TEXT, successor TEXT, lost INTEGER
 ) STRICT;
 CREATE INDEX session_recent ON session (updated) WHERE hidden IS NULL;
 CREATE INDEX session_all ON session (updated);
@@ -46,8 +46,9 @@ CREATE INDEX session_app ON session (root, updated) WHERE hidden IS NULL;
 CREATE INDEX session_live ON session (updated) WHERE live IS NOT NULL;
 CREATE INDEX session_archived ON session (updated) WHERE archived = 1;
 CREATE INDEX session_id ON session (folded_id);
-CREATE INDEX session_cwd ON session (cwd);
-CREATE INDEX session_launch_dir ON session (launch_dir) WHERE launch_dir IS NOT cwd;
+CREATE INDEX session_lost ON session (updated) WHERE lost IS NOT NULL;
+CREATE INDEX session_cwd ON session (cwd, hidden, updated);
+CREATE INDEX session_launch_dir ON session (launch_dir, hidden, updated, cwd) WHERE launch_dir IS NOT cwd;
 CREATE INDEX session_successor ON session (successor) WHERE successor IS NOT NULL;
 CREATE VIEW searchable (id, title, cwd, branch, name) AS
   SELECT id, folded_title || '  ', folded_cwd || '  ', folded_branch || '  ', folded_id || '  ' FROM session;

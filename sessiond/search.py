@@ -22,14 +22,19 @@ TRIGRAMS = 24
 """Trigrams of one term that are asked for; the rest is checked on the candidates."""
 _FOLDED = {"title": "folded_title", "cwd": "folded_cwd", "branch": "folded_branch", "id": "folded_id"}
 _LOOKED_AT = "id, root, cwd, launch_dir, folded_title, folded_cwd, folded_branch, folded_id"
-_STATES = {"live": "live IS NOT NULL", "archived": "archived = 1", "hidden": "hidden IS NOT NULL"}
+_STATES = {
+    "live": "live IS NOT NULL",
+    "lost": "lost IS NOT NULL",
+    "archived": "archived = 1",
+    "hidden": "hidden IS NOT NULL",
+}
 ROW = (
     *("app", "id", "title", "cwd", "branch", "mtime", "bytes", "path", "root", "created", "updated", "model", "effort"),
-    *("approval", "sandbox", "archived", "live", "hidden", "launch_dir", "successor"),
+    *("approval", "sandbox", "archived", "live", "hidden", "launch_dir", "successor", "lost"),
 )
 _ROW_SQL = (
     "SELECT session.id, root.app, identity.name, title, cwd, branch, mtime, bytes, folder.path, unit.name, "
-    "root.path, created, updated, model, effort, approval, sandbox, archived, live, hidden, launch_dir, successor "
+    "root.path, created, updated, model, effort, approval, sandbox, archived, live, hidden, launch_dir, successor, lost "
     "FROM session JOIN identity ON identity.id = session.id JOIN root ON root.id = session.root "
     "JOIN unit ON unit.id = session.unit JOIN folder ON folder.id = unit.folder "
 )

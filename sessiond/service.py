@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from sessiond import __version__
+from sessiond import __version__, launch
+from sessiond.apps.base import Origin
+from sessiond.launch import Check, Options
 from sessiond.protocol import PROTOCOL, Answer, Problem
 from sessiond.query import Query, Term, parse, when
 from sessiond.search import Search
@@ -27,6 +29,8 @@ MAX_LIMIT = 10_000
 """Rows of one answer at most."""
 MAX_WAIT = 600_000
 """ms that ``sync`` waits at most."""
+_WAITING = ("show", "plan", "sync")
+"""Operations that read a file, or wait for one to be read."""
 
 
 class Blocks(Exception):  # noqa: N818 - no error: a request that may wait has to be run where it may
@@ -48,6 +52,7 @@ class Service:
         self._operations: dict[str, Callable[[dict[str, Any], Search], Answer]] = {
             "find": self._find,
             "show": self._show,
+            "plan": self._plan,
             "status": self._status,
             "sync": self._sync,
             "reindex": self._reindex,
@@ -65,7 +70,7 @@ class Service:
         operation = self._operations.get(request.get("op", "")) if isinstance(request.get("op"), str) else None
         if operation is None:
             raise Problem("usage", "there is no such op", f"one of: {' '.join(self._operations)}")
-        waits = request["op"] in ("show", "sync") or request.get("sync") is True or request.get("resolve") is True
+        waits = request["op"] in _WAITING or request.get("sync") is True or request.get("resolve") is True
         if waits and not may_wait:
             raise Blocks
         try:
@@ -168,10 +173,46 @@ class Service:
         return [entry for entry in counted if entry["would_match"]]
 
     def _show(self, request: dict[str, Any], search: Search) -> Answer:
+        row = self._named(request, search)
+        ok: dict[str, Any] = {"first_prompt": None, "last_prompt": None, "prompt_problem": None}
+        try:
+            ok["first_prompt"], ok["last_prompt"] = self._apps[row["app"]].prompts(_session(row))
+        except OSError as error:
+            ok["prompt_problem"] = error.strerror or "it cannot be read"
+        return Answer([row], ok)
+
+    def _plan(self, request: dict[str, Any], search: Search) -> Answer:
+        named = self._named(request, search)
+        row = _latest(named, search)
+        app, session = self._apps[row["app"]], _session(row)
+        folder = _text(request, "folder")
+        if folder and not folder.startswith("/"):
+            raise Problem("usage", f"folder {clean(folder)}: not an absolute folder", "send the whole path")
+        options = Options(
+            fork=request.get("fork") is True,
+            allow_loose=request.get("allow_loose") is True,
+            carry=request.get("carry") is not False,
+            folder=folder or None,
+        )
+        store = os.path.realpath(app.roots({"HOME": os.environ.get("HOME", "/")})[0])
+        plan = launch.plan(app, session, options, store, app.live(session))
+        if row is not named:
+            plan.checks.insert(0, Check("session", "noted", f"{named['id']} was continued in this one, {row['id']}"))
+        try:
+            origin = app.origin(session)
+        except OSError:
+            origin = Origin(None, None)
+        return Answer([row], plan.as_json() | origin._asdict())
+
+    def _named(self, request: dict[str, Any], search: Search) -> dict[str, Any]:
+        """Return the row that the request names by its id or the beginning of it, and if given app and root."""
         wanted = _text(request, "id").strip()
         if len(wanted) < 4:
             raise Problem("usage", "an id needs four characters or more", "sess find --ids lists them")
         rows = search.named(wanted)
+        for key in ("app", "root"):
+            if value := _text(request, key):
+                rows = [row for row in rows if row[key] == value]
         if not rows:
             raise Problem(
                 "nothing", f"no session has an id that begins with {clean(wanted)}", "sess find --ids lists them"
@@ -179,14 +220,7 @@ class Service:
         if len({row["id"] for row in rows}) > 1:
             listed = "\n".join(f"{row['id']}  {row['app']}  {clean(row['title'])}" for row in rows[:10])
             raise Problem("ambiguous", f"{len(rows)} sessions have an id that begins with {clean(wanted)}", listed)
-        row = rows[0]
-        session = Session(**{field.name: row[field.name] for field in fields(Session)})
-        ok: dict[str, Any] = {"first_prompt": None, "last_prompt": None, "prompt_problem": None}
-        try:
-            ok["first_prompt"], ok["last_prompt"] = self._apps[row["app"]].prompts(session)
-        except OSError as error:
-            ok["prompt_problem"] = error.strerror or "it cannot be read"
-        return Answer([row], ok)
+        return rows[0]
 
     def _status(self, _request: dict[str, Any], search: Search) -> Answer:
         health = self._watcher.health()
@@ -252,6 +286,20 @@ class Service:
     def _progress(self) -> dict[str, int]:
         done, total = self._indexer.progress()
         return {"done": done, "of": total}
+
+
+def _latest(row: dict[str, Any], search: Search) -> dict[str, Any]:
+    """Return the row of the session in which that of *row* was continued, or *row* itself."""
+    seen = {row["id"]}
+    while row["hidden"] == "superseded" and row["successor"] not in seen:
+        seen.add(row["successor"])
+        continued = search.named(row["successor"])
+        row = next((other for other in continued if other["root"] == row["root"]), row)
+    return row
+
+
+def _session(row: dict[str, Any]) -> Session:
+    return Session(**{field.name: row[field.name] for field in fields(Session)})
 
 
 def _size(path: str) -> int:

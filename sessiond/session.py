@@ -38,6 +38,17 @@ class Unit(NamedTuple):
     """The app's own word for it; nothing outside the app looks at it."""
 
 
+class Changes(NamedTuple):
+    """What one commit changed in the index."""
+
+    rows: frozenset[int]
+    """Numbers of the rows that are new, say something else or are gone."""
+    folders: frozenset[str]
+    """The folders, current and launch, that those rows are in and were in."""
+    everything: bool = False
+    """The index was emptied or replaced: no row is what it was."""
+
+
 class Previous(NamedTuple):
     """What is stored of a unit from the last time it was read."""
 
@@ -105,6 +116,8 @@ class Session:
     archived: bool = False
     live: str | None = None
     """``busy``, ``idle`` or ``waiting`` while a process has the session open."""
+    lost: int | None = None
+    """When it was last seen open, if its process ended without closing it: a crash, a reboot, a lost terminal."""
     hidden: str | None = None
     """Why the row is not for people: ``subagent sdk empty deleted superseded not-resumable``."""
     successor: str | None = None

@@ -157,7 +157,7 @@ def test_a_relayed_command_gets_its_output_and_exit_code(home: Home, daemon: Dae
 def test_a_client_of_another_version_is_told_ours(connection: socket.socket) -> None:
     """And nothing is run: the two settle who is to be replaced."""
     connection.sendall(relay_request("0.0.1", {"cwd": b"/"}, [b"stop"]))
-    assert received(connection) == b"0 3 %s\n" % __version__.encode()
+    assert received(connection) == b"0 -1 %s\n" % __version__.encode()
 
 
 @pytest.mark.parametrize(

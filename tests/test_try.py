@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fixtures import home
-from tools import environment
+from tools import environment, picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,3 +118,12 @@ def test_somebody_without_sessions_sees_the_sample_home(person: Person) -> None:
     assert "No sessions of yours" in shown.stderr
     assert "Zero VAT totals" in shown.stdout
     assert person.tries("status").returncode == 3
+
+
+def test_the_picture_in_the_readme_is_what_is_printed(person: Person) -> None:
+    """But for the ids, which hold the time; ``python3 -m tools.picture`` draws it anew."""
+    svg = (Path(environment.ROOT) / "docs/sess-find.svg").read_text(encoding="utf-8")
+    drawn = unescape("".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg)))
+    printed = "$ sess find" + re.sub(r"\x1b\[[\d;]*m", "", picture.capture([*person.command, "--demo", "find"]))
+    seen, expected = (re.sub(r"\s+|[0-9a-f]{8}", "", text) for text in (drawn, printed))
+    assert seen == expected

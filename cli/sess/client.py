@@ -55,7 +55,8 @@ def run(paths: Paths, context: Mapping[str, bytes], words: Sequence[bytes]) -> i
     def emit(fd: int, text: str) -> None:
         write(fd, text.encode("utf-8", "replace"))
 
-    return front.run([os.fsdecode(word) for word in words], front.Context.from_items(context), ask_ready, emit)
+    decoded = [os.fsdecode(word) for word in words]
+    return front.run(decoded, front.Context.from_items(context), ask_ready, emit, local=True)
 
 
 def ask(paths: Paths, request: dict[str, Any]) -> Answer:

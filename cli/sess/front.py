@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from sess.options import nearest, split
 from sessiond import __version__
-from sessiond.protocol import PROTOCOL, Answer, Problem
+from sessiond.protocol import HANDED_BACK, PROTOCOL, Answer, Problem
 from sessiond.text import clean
 
 if TYPE_CHECKING:
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 COMMANDS = {
     "find": "search; without a query, the most recent",
     "show": "everything known of one session",
+    "resume": "check, then go on with a session",
     "status": "is the daemon well",
     "reindex": "rebuild the index",
     "stop": "stop the daemon",
 }
 """What each command does. Its parser and its code are in the module of its name in `commands`."""
+
+LOCAL = frozenset({"resume"})
+"""Commands that need the person's terminal or become another program: the client's own process runs them."""
 
 _LIST = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
 _HELP = f"""\
@@ -109,20 +113,21 @@ class Command(Protocol):
         """Do it and return the exit code. Raises Problem. Asks what may wait before it emits anything."""
 
 
-def run(words: Sequence[str], context: Context, ask: Ask, emit: Emit) -> int:
+def run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local: bool = False) -> int:
     """Run the command that *words* are and return its exit code.
 
     *ask* puts a request to the daemon; what it raises, but for Problem, passes through. *emit* writes to
-    stdout (1) or stderr (2).
+    stdout (1) or stderr (2). Unless this process is the client's own, which *local* says, a command of
+    `LOCAL` does nothing and gives `HANDED_BACK`.
     """
     try:
-        return _run(words, context, ask, emit)
+        return _run(words, context, ask, emit, local=local)
     except Problem as problem:
         emit(2, "".join(clean(line) + "\n" for line in problem.text.splitlines()))
         return problem.exit
 
 
-def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit) -> int:
+def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local: bool) -> int:
     first = words[0] if words else ""
     if first in ("-h", "--help"):
         emit(1, _HELP)
@@ -148,6 +153,8 @@ def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit) -> int:
         emit(1, parser.format_help())
         return 0
     options, operands = parser.read(words)
+    if name in LOCAL and not local:
+        return HANDED_BACK
     code = command.run(Call(options, operands, context, lambda request: ask({"v": PROTOCOL, **request}), emit))
     if not first and context.stderr_is_terminal:
         emit(2, "`sess find WORDS` searches; `sess --help` lists the commands.\n")

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 class Parser(argparse.ArgumentParser):
     """Reads the words after a command. Is built once and holds no state of a call."""
 
-    def __init__(self, command: str, operand: str, description: str, *, count: int | None = 0) -> None:
+    def __init__(
+        self, command: str, operand: str, description: str, *, count: int | None = 0, passes_on: bool = False
+    ) -> None:
         """Make the parser of ``sess <command>``, which takes *count* operands; None is any number.
 
-        With any number, ``-word`` is an operand too: a term that is not wanted.
+        With any number, ``-word`` is an operand too: a term that is not wanted. What follows ``--`` is operands,
+        unless the command *passes it on* to another program: then it is the option ``passed_on``.
         """
         super().__init__(
             prog=f"sess {command}",
@@ -31,6 +34,7 @@ class Parser(argparse.ArgumentParser):
         self.color = False  # since Python 3.14, argparse would look whether the daemon's own stdout has colors
         self._operand = operand
         self._count = count
+        self._passes_on = passes_on
 
     def read(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the options and the operands of *words*, in any order. Raises Problem."""
@@ -41,7 +45,10 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") or (word.startswith("-") and word != "-" and self._count is not None):
                 known = [option for option in self._option_string_actions if option.startswith("--")]
                 raise self._problem(f"there is no option {word}", nearest(word.partition("=")[0], known))
-        operands += after
+        if self._passes_on:
+            options.passed_on = after
+        else:
+            operands += after
         if self._count is not None and len(operands) != self._count:
             raise self._problem(f"one {self._operand} is wanted" if self._count else f"what is {operands[0]} for?")
         return options, operands

@@ -11,7 +11,7 @@ import time
 
 from sessiond import __version__
 from sessiond.paths import exposure, is_private, locate
-from sessiond.protocol import INTERRUPTED, MAX_REQUEST, Problem, relay_request
+from sessiond.protocol import HANDED_BACK, INTERRUPTED, MAX_REQUEST, Problem, relay_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def _run() -> int:
     try:
         connection = connect(paths)
         connection.sendall(request)
-        code, version, copied = _copy(connection)
-        if copied or version == __version__:
+        code = _copy(connection)
+        if code != HANDED_BACK:
             return code
-        # A daemon of another version runs nothing for us.
+        # It is of another version, or the command needs this process.
     except TimeoutError:
         raise hung(paths) from None
     except OSError:
@@ -174,8 +174,8 @@ def _context() -> dict[str, bytes]:
         return context  # The folder is gone; only `--here` needs it.
 
 
-def _copy(connection: _socket.socket) -> tuple[int, str, bool]:
-    """Copy the answer; return its exit code, the daemon's version, and whether there was output.
+def _copy(connection: _socket.socket) -> int:
+    """Copy the answer and return its exit code, or `HANDED_BACK`.
 
     Raises OSError when the connection ends before any output.
     """
@@ -187,9 +187,9 @@ def _copy(connection: _socket.socket) -> tuple[int, str, bool]:
             if not complete:
                 pending += _receive(connection)
                 continue
-            kind, number, *more = header.split(b" ")
+            kind, number, *_ = header.split(b" ")
             if kind == b"0":
-                return int(number), more[0].decode(), copied
+                return int(number)
             fd, left = (b"1", b"2").index(kind) + 1, int(number)
             while left > len(rest):
                 write(fd, rest)

@@ -24,6 +24,7 @@ from sessiond.apps._jsonl import (
     records,
     text,
 )
+from sessiond.apps.base import Origin
 from sessiond.session import Scan
 from sessiond.text import title
 
@@ -52,6 +53,7 @@ WINDOW_LOG = 23
 """A zstd frame may ask for 8 MiB of memory; Codex's level 3 needs 2 MiB."""
 
 _ID = re.compile(ID)
+_COMMIT = re.compile("[0-9a-f]{7,64}")
 _NAMED = re.compile(rf"({ID})(?:_{ID})?\.jsonl")
 _PROMPTS = (b'"UserMessage"', b'"user_message"', b'"thread_goal_updated"')
 _BARE_PROMPTS = (b'"input_text"',)
@@ -99,6 +101,20 @@ def prompts(paths: list[str]) -> tuple[str | None, str | None]:
             last = _last_prompt(rollout.tail(), (*_PROMPTS, *_BARE_PROMPTS)) or last
     last = last or first
     return first[:PROMPT] if first else None, last[:PROMPT] if last else None
+
+
+def origin(path: str) -> Origin:
+    """Return what the first line of the rollout at *path* says of the repository."""
+    with _open(path) as rollout:
+        line = next((line for line in rollout.head() if line.data.strip()), None)
+    meta = next(iter(records(line.data)), {}).get("payload") if line else None
+    git = meta.get("git") if isinstance(meta, dict) else None
+    git = git if isinstance(git, dict) else {}
+    commit, repository = text(git.get("commit_hash")), text(git.get("repository_url"))
+    return Origin(
+        commit if commit and _COMMIT.fullmatch(commit) else None,
+        re.sub("//[^/@]*@", "//", repository) if repository else None,
+    )
 
 
 def thread_id(path: str) -> str:
@@ -208,8 +224,9 @@ def _identity(line: HeadLine) -> Facts:
     """Return what the first line says. No other one counts: a fork repeats those of its parent."""
     meta: object
     if line.cut:
-        found = {key: next(cut_strings(line.data, key), None) for key in ("id", "timestamp", "cwd", "source")}
-        meta, bare = found | {"thread_source": "subagent" if b'"subagent"' in line.data else None}, False
+        payload, bare = line.data.partition(b'"payload"')[2], False
+        found = {key: next(cut_strings(payload, key), None) for key in ("id", "timestamp", "cwd", "source")}
+        meta = found | {"thread_source": "subagent" if b'"subagent"' in payload else None}
     else:
         record = next(iter(records(line.data)), {})
         # Before the envelope (2025-09, about 0.32) the fields stood in the record itself, without a folder.
@@ -297,11 +314,11 @@ def _settings(record: Record) -> Facts | None:
     if not isinstance(said, dict):
         return None
     approval = said.get("approval_policy")
-    return given(
-        at=milliseconds(record.get("timestamp")),
+    found = given(
         cwd=text(said.get("cwd")),
         model=text(said.get("model")),
         effort=text(said.get(effort)),
         approval=json.dumps(approval, separators=(",", ":")) if isinstance(approval, dict) else text(approval),
         sandbox=sandbox(said.get("sandbox_policy") or said.get("permission_profile")),
     )
+    return found | given(at=milliseconds(record.get("timestamp"))) if found else None

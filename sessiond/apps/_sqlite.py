@@ -79,6 +79,8 @@ def read(path: str, query: Callable[[apsw.Connection], T]) -> T:
                 raise
         except UnicodeDecodeError:
             raise UnreadableError("it holds text that is not UTF-8") from None
+        except apsw.ReadOnlyError:
+            raise UnreadableError("its owner was stopped in a change, and has to undo it first") from None
         except apsw.Error as error:
             raise UnreadableError(str(error)) from None
     raise UnreadableError("it changed during every attempt")
@@ -98,11 +100,17 @@ def _at_rest(path: str, file: int) -> bool:
     header = os.pread(file, 20, 0)
     if not header.startswith(_MAGIC):
         raise UnreadableError("it is not a database" if header else "it is empty")
+    # A page that is missing SQLite notices; one that is cut it takes for zeros.
+    page = int.from_bytes(header[16:18], "big")
+    if page > 1 and os.fstat(file).st_size % page:
+        raise UnreadableError("it is cut short")
     return header[18:20] != _ROLLBACK and not _has_log(path)
 
 
 def _query_at_rest(path: str, query: Callable[[apsw.Connection], T]) -> T:
     before = _file(path), _file(path + "-wal")
+    if before[1] and before[1].size:
+        raise _Moved
     try:
         result = _query(path, "mode=ro&immutable=1", query)
     except (apsw.Error, UnicodeDecodeError):
@@ -171,7 +179,7 @@ def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
         connection = apsw.Connection(copy)
         try:
             if connection.pragma("quick_check") != "ok":
-                raise UnreadableError("it is damaged")
+                raise UnreadableError("it is malformed")
             return query(connection)
         finally:
             connection.close()

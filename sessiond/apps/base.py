@@ -21,6 +21,48 @@ class Watch(NamedTuple):
     depth: int
 
 
+class Settings(NamedTuple):
+    """What a resume tells the program; None leaves a setting to it."""
+
+    model: str | None = None
+    effort: str | None = None
+    approval: str | None = None
+    sandbox: str | None = None
+
+
+class Modes(NamedTuple):
+    """The values of a setting that says what the agent may do without asking."""
+
+    setting: str
+    """Its name in `Settings`."""
+    default: str
+    """What a new session has; passed in place of a looser value."""
+    strict: frozenset[str]
+    """Those that allow no more than the default."""
+    loose: frozenset[str]
+    """Those that allow more."""
+    replaced: Mapping[str, Settings] = {}
+    """Of the strict ones those that the program no longer accepts, and what to pass instead that allows no more."""
+
+
+class Live(NamedTuple):
+    """A process that has a session open."""
+
+    status: str
+    """As in `Session.live`."""
+    where: str
+    """Which process, on which terminal, as far as that is known."""
+
+
+class Origin(NamedTuple):
+    """Where a session began, as its transcript tells; None when it does not."""
+
+    commit: str | None
+    """What HEAD was, in hexadecimal."""
+    repository: str | None
+    """The address of the remote repository, without credentials."""
+
+
 class App(ABC):
     """One coding agent: where its sessions lie, how one is read, how one is resumed.
 
@@ -32,6 +74,16 @@ class App(ABC):
     """Short and lower case, as in ``app:codex``."""
     program: str
     """The command that a resume starts."""
+    store_variable: str
+    """The environment variable that tells the program of a store other than its default."""
+    markers: tuple[str, ...] = ()
+    """Environment variables that make a session started inside another one behave as a part of it."""
+    modes: tuple[Modes, ...]
+    """Its permissions."""
+    archived: str = ""
+    """What the program does before it resumes an archived session."""
+    folder_gone: str
+    """What to do when the folder that a session has to start in is gone."""
 
     @abstractmethod
     def roots(self, env: Mapping[str, str]) -> list[str]:
@@ -84,6 +136,21 @@ class App(ABC):
         """Return the first and the last prompt, read from the file now and stored nowhere.
 
         Raises OSError when the file cannot be read.
+        """
+
+    def live(self, session: Session) -> Live | None:
+        """Return the process that has *session* open at this moment, or None."""
+        return Live(session.live, "elsewhere") if session.live else None
+
+    def origin(self, session: Session) -> Origin:  # noqa: ARG002 - for those whose transcripts tell
+        """Return where *session* began, read from the file now. Raises OSError when it cannot be read."""
+        return Origin(None, None)
+
+    @abstractmethod
+    def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:
+        """Return the command that resumes *session*, or a copy of it, with *settings*.
+
+        *folder* is where the person wants it instead of the launch directory. Pure.
         """
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from sessiond.apps import _claude_transcript
 from sessiond.apps._claude_transcript import ID
 from sessiond.apps._jsonl import Transcript, records
-from sessiond.apps.base import App, Watch, stat_of
+from sessiond.apps.base import App, Live, Modes, Watch, stat_of
 from sessiond.session import Scan, Session, Stat, Unit
 from sessiond.text import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from sessiond.apps.base import Settings
     from sessiond.session import Facts, Part, Previous
 
 SMALL = 64 << 10
@@ -38,6 +39,25 @@ class ClaudeCode(App):
 
     name = "claude"
     program = "claude"
+    store_variable = "CLAUDE_CONFIG_DIR"
+    # With one of these from a session around it, a resumed session is not saved or not listed.
+    markers = (
+        *("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),
+        "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
+    )
+    # A bare resume restores all of the loose ones but bypassPermissions (2.1.200, 2.1.332).
+    modes = (
+        Modes(
+            "approval",
+            default="default",
+            strict=frozenset({"default", "plan"}),
+            loose=frozenset({"acceptEdits", "auto", "dontAsk", "bypassPermissions"}),
+        ),
+    )
+    folder_gone = (
+        "Claude Code up to 2.1.222 finds the session again once that folder exists, even empty: mkdir -p FOLDER\n"
+        "From 2.1.223 on it resumes it from any folder: --dir DIR"
+    )
 
     def roots(self, env: Mapping[str, str]) -> list[str]:
         """Return ``CLAUDE_CONFIG_DIR`` and ``~/.claude``: people keep an account in each."""
@@ -164,6 +184,43 @@ class ClaudeCode(App):
         with Transcript(session.path) as file:
             return _claude_transcript.prompts(file, sidechain=session.hidden == "subagent")
 
+    def live(self, session: Session) -> Live | None:
+        """Return the process that has *session* open, from ``sessions/<pid>.json`` as they are now.
+
+        Claude Code itself does not look: two processes that have one session open both append to it (2.1.332).
+        """
+        folder = session.root + "/sessions"
+        try:
+            names = _live_files(os.listdir(folder))
+        except OSError:
+            return None
+        for kind, name in names:
+            unit = Unit(self.name, session.root, f"{folder}/{name}", kind)
+            try:
+                found = self.read(unit, self.stat(unit), None).facts.get(session.id)
+            except OSError:
+                continue
+            if found:
+                pid = name.removesuffix(".json")
+                terminal = _terminal(pid)
+                return Live(found["live"], f"in process {pid}" + (f" on {terminal}" if terminal else ""))
+        return None
+
+    def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002 - it goes by where it is started
+        """Return ``claude --resume`` with what a resume does not restore by itself: effort never, the rest by release.
+
+        All flags are accepted from 2.1.100 on, those but ``--effort`` before. The mode ``default`` is the
+        word that every release knows; ``manual``, another word for it, is not known to 2.1.197.
+        """
+        argv = [self.program, "--resume", session.id]
+        for flag, value in (
+            ("--model", settings.model),
+            ("--effort", settings.effort),
+            ("--permission-mode", settings.approval),
+        ):
+            argv += [flag, value] if value else []
+        return [*argv, "--fork-session"] if fork else argv
+
 
 def _project_files(names: list[str]) -> list[tuple[str, str]]:
     transcripts = [name for name in names if len(name) == 42 and name.endswith(".jsonl") and _ID.fullmatch(name, 0, 36)]
@@ -201,17 +258,30 @@ def started(pid: str) -> str | None:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 # The second field, the program's name in parentheses, may hold spaces.
                 return file.read().rpartition(b")")[2].split()[19].decode()
-        asked = subprocess.run(  # noqa: S603 - fixed words, and a pid that is digits by the allow-list
-            ["/bin/ps", "-o", "lstart=", "-p", pid],
-            capture_output=True,
-            text=True,
-            timeout=2,
-            check=False,
-            env={"TZ": "UTC", "LC_ALL": "C"},
-        )
+        return _ps("lstart=", pid) or None
     except (OSError, IndexError, subprocess.SubprocessError):
         return None
-    return " ".join(asked.stdout.split()) or None
+
+
+def _terminal(pid: str) -> str:
+    """Return the terminal that process *pid* reads from, or ``""`` when that is unknown or none."""
+    try:
+        name = _ps("tty=", pid) if sys.platform == "darwin" else os.readlink(f"/proc/{pid}/fd/0")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return name if re.fullmatch(r"(/dev/)?(tty|pts/)\w+", name) else ""
+
+
+def _ps(column: str, pid: str) -> str:
+    asked = subprocess.run(  # noqa: S603 - fixed words, and a pid that is digits by the allow-list
+        ["/bin/ps", "-o", column, "-p", pid],
+        capture_output=True,
+        text=True,
+        timeout=2,
+        check=False,
+        env={"TZ": "UTC", "LC_ALL": "C"},
+    )
+    return " ".join(asked.stdout.split())
 
 
 def _title(facts: Facts, sidecar: str | None, copies: list[Facts]) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sessiond.apps import _codex_rollout, _sqlite
 from sessiond.apps._codex_rollout import ID, REQUEST, given, headline, is_agent, sandbox, thread_id
 from sessiond.apps._jsonl import LOOK_BACK, Transcript, grew, guard, records, text
-from sessiond.apps.base import App, Watch, stat_of
+from sessiond.apps.base import App, Modes, Settings, Watch, stat_of
 from sessiond.session import Scan, Session, Unit
 from sessiond.text import title
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from sessiond.apps.base import Origin
     from sessiond.session import Facts, Part, Previous, Stat
 
     Unreadable = Callable[[str, OSError], None]
@@ -32,6 +34,7 @@ _FOLDER = re.compile(r"archived_sessions|sessions(?:/[0-9]+){0,3}")
 _ROLLOUT = re.compile(r"rollout-(?!.*\.(?:rollout-|tmp)).*\.jsonl(?:\.zst)?")
 _NAMES = "session_index.jsonl"
 _DATABASE = re.compile(r"state_([0-9]{1,9})\.sqlite")
+_STORED = re.compile(rf"{re.escape(_NAMES)}|{_DATABASE.pattern}")
 
 _COLUMNS = (
     *("id", "updated_at", "updated_at_ms", "created_at", "created_at_ms", "cwd", "git_branch", "model"),
@@ -56,6 +59,27 @@ class Codex(App):
 
     name = "codex"
     program = "codex"
+    store_variable = "CODEX_HOME"
+    # A bare resume restores all of them, full access too (0.171). `-a untrusted` is an error from 0.153 on,
+    # `-a on-failure` from 0.144 on. Where untrusted asks before most commands, a read-only sandbox asks
+    # before all that change something: together with on-request that allows no more.
+    modes = (
+        Modes(
+            "approval",
+            default="on-request",
+            strict=frozenset({"untrusted", "on-request"}),
+            loose=frozenset({"never"}),
+            replaced={"untrusted": Settings(approval="on-request", sandbox="read-only")},
+        ),
+        Modes(
+            "sandbox",
+            default="workspace-write",
+            strict=frozenset({"read-only", "workspace-write"}),
+            loose=frozenset({"danger-full-access"}),
+        ),
+    )
+    archived = "Codex asks first whether to unarchive it and resume, or to cancel"
+    folder_gone = "Codex resumes it in another folder, and keeps to that one from then on: --dir DIR"
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         """Take the folder to which *env* moves the databases, and nothing else, out of the home."""
@@ -89,47 +113,26 @@ class Codex(App):
     def units(self, root: str, unreadable: Unreadable) -> Iterator[tuple[Unit, Stat]]:
         """Yield what `unit` claims. A folder may be a link, a file may not."""
         for store in self._stores(root):
-            for entry in _entries(store, unreadable):
-                unit = self.unit(root, entry.path)
-                if unit and unit.kind != "rollout" and unit.path == entry.path and (stat := self._stat(entry, unit)):
-                    yield unit, stat
+            for name, stat in _entries(store, _STORED, unreadable):
+                unit = self.unit(root, f"{store}/{name}")
+                if unit and stat:
+                    yield unit, _with_log(unit, stat)
         yield from self._rollouts(root, f"{root}/archived_sessions", 0, unreadable)
         yield from self._rollouts(root, f"{root}/sessions", 3, unreadable)
 
     def _rollouts(self, root: str, folder: str, depth: int, unreadable: Unreadable) -> Iterator[tuple[Unit, Stat]]:
         below = []
-        for entry in _entries(folder, unreadable):
-            if _ROLLOUT.fullmatch(entry.name):
-                unit = Unit(self.name, root, entry.path, "rollout")
-                if stat := self._stat(entry, unit):
-                    yield unit, stat
-            elif depth and entry.name.isascii() and entry.name.isdecimal():
-                below.append(entry.path)
+        for name, stat in _entries(folder, _ROLLOUT, unreadable):
+            if stat:
+                yield Unit(self.name, root, f"{folder}/{name}", "rollout"), stat
+            elif depth and name.isascii() and name.isdecimal():
+                below.append(f"{folder}/{name}")
         for path in below:
             yield from self._rollouts(root, path, depth - 1, unreadable)
 
-    def _stat(self, entry: os.DirEntry[str], unit: Unit) -> Stat | None:
-        try:
-            if not entry.is_file(follow_symlinks=False):
-                return None
-            return self.stat(unit) if unit.kind == "database" else stat_of(entry.stat(follow_symlinks=False))
-        except OSError:
-            return None
-
     def stat(self, unit: Unit) -> Stat:
-        """Return what tells whether *unit* changed; of a database also what tells it of its write-ahead log.
-
-        A commit only goes there: 0.171 leaves all of its threads in it when it exits.
-        """
-        stat = super().stat(unit)
-        if unit.kind != "database":
-            return stat
-        try:
-            log = stat_of(os.lstat(unit.path + "-wal"))
-        except FileNotFoundError:
-            return stat
-        mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
-        return stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+        """Return what tells whether *unit* changed, be it the write-ahead log of a database."""
+        return _with_log(unit, super().stat(unit))
 
     def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:  # noqa: ARG002 - each opens its own
         """Read *unit*, as `App.read` says. A database that cannot be read now raises OSError."""
@@ -187,16 +190,55 @@ class Codex(App):
         segments = {_segment(name): os.path.join(folder, name) for name in siblings}
         return _codex_rollout.prompts([segments[key] for key in sorted(segments)] or [session.path])
 
+    def origin(self, session: Session) -> Origin:
+        """Return what the first line of the rollout says of the repository."""
+        return _codex_rollout.origin(session.path)
 
-def _entries(folder: str, unreadable: Unreadable) -> list[os.DirEntry[str]]:
+    def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:
+        """Return ``codex resume`` or ``codex fork``, whose options are the same (0.171).
+
+        Without ``-C``, Codex asks which folder it is to be whenever it is started in another than the recorded one.
+        """
+        argv = [self.program, "fork" if fork else "resume"]
+        # A value of -c is TOML.
+        effort = f'model_reasoning_effort="{settings.effort}"' if settings.effort else None
+        flags = {"-m": settings.model, "-c": effort, "-a": settings.approval, "-s": settings.sandbox, "-C": folder}
+        for flag, value in flags.items():
+            argv += [flag, value] if value else []
+        return [*argv, session.id]
+
+
+def _entries(folder: str, wanted: re.Pattern[str], unreadable: Unreadable) -> list[tuple[str, Stat | None]]:
+    """Return the names in *folder*, those of regular files that are *wanted* with their stat."""
+    found: list[tuple[str, Stat | None]] = []
     try:
         with os.scandir(folder) as entries:
-            return list(entries)
+            for entry in entries:
+                if not wanted.fullmatch(entry.name):
+                    found.append((entry.name, None))
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        found.append((entry.name, stat_of(entry.stat(follow_symlinks=False))))
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        pass
     except OSError as error:
         unreadable(folder, error)
-        return []
+    return found
+
+
+def _with_log(unit: Unit, stat: Stat) -> Stat:
+    """Return the *stat* of a database with that of its log, to which a commit goes; of another unit as it is.
+
+    0.171 leaves all of its threads in the log when it exits.
+    """
+    if unit.kind != "database":
+        return stat
+    try:
+        log = stat_of(os.lstat(unit.path + "-wal"))
+    except FileNotFoundError:
+        return stat
+    mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
+    return stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
 
 
 def _archived(path: str) -> bool:

@@ -12,18 +12,11 @@ import pytest
 
 from sessiond.apps.base import Watch
 from sessiond.apps.codex import Codex
-from sessiond.session import Session
 from tests.apps.codex_home import (
     CREATED,
     CWD,
-    ID,
-    OTHER,
-    SEGMENT,
     Home,
-    applied,
     item,
-    legacy,
-    line,
     meta,
     turn,
 )
@@ -31,6 +24,8 @@ from tests.apps.conftest import RECORDINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sessiond.session import Session
 
 CODEX = RECORDINGS / "codex"
 GRANULAR = (
@@ -96,14 +91,14 @@ EXPECTED = {
 
 
 def shown(rows: dict[str, Session], like: list[Row]) -> list[Row]:
-    """Return *rows* in the order and with the short ids of *like*, those it lacks at the end."""
-    short = {row.id: row.id for row in rows.values()}
-    short |= {id: known.id for id in rows for known in like if id.startswith(known.id)}
-    found = [
-        Row(short[id], *(getattr(row, field) for field in Row._fields if field != "id")) for id, row in rows.items()
-    ]
-    order = [known.id for known in like]
-    return sorted(found, key=lambda row: order.index(row.id) if row.id in order else len(order))
+    """Return *rows* with the short ids and in the order of *like*; those it lacks come last."""
+    fields = Row._fields[1:]
+    known = [row.id for row in like]
+    found = []
+    for name, row in rows.items():
+        short = next((prefix for prefix in known if name.startswith(prefix)), name)
+        found.append(Row(short, *(getattr(row, field) for field in fields)))
+    return sorted(found, key=lambda row: (row.id not in known, known.index(row.id) if row.id in known else 0))
 
 
 def listing(folder: Path) -> list[tuple[str, int, int, str]]:
@@ -116,7 +111,7 @@ def listing(folder: Path) -> list[tuple[str, int, int, str]]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def codex(tmp_path: Path) -> Home:
     """An empty home of Codex."""
     return Home(tmp_path / ".codex")
 
@@ -156,47 +151,106 @@ def test_reading_a_recording_in_steps_ends_in_the_same_rows(release: str, tmp_pa
     assert rows == Home(root).rows()
 
 
-def test_times_and_sizes_of_a_row(home: Home) -> None:
+def test_times_and_sizes_of_a_row(codex: Home) -> None:
     """Begun when the first line says, last active at the last line, whatever the mtime."""
-    path = home.put(meta(), turn(), item("Fix the cart"))
+    path = codex.put(meta(), turn(), item("Fix the cart"))
     os.utime(path, ns=(5, 1_900_000_000_000_000_000))
-    row = home.row()
+    row = codex.row()
     assert (row.created, row.updated, row.mtime) == (CREATED, CREATED + 13777, 1_900_000_000_000)
-    assert (row.bytes, row.path, row.root) == (path.stat().st_size, str(path), str(home.root))
+    assert (row.bytes, row.path, row.root) == (path.stat().st_size, str(path), str(codex.root))
     assert row.launch_dir == row.cwd == CWD
 
 
+CLAIMED = {
+    "sessions/2026/11/21/rollout-2026-11-21T09-14-54-x.jsonl": "rollout",
+    "sessions/2026/11/21/rollout-2026-11-21T09-14-54-x.jsonl.zst": "rollout",
+    "sessions/rollout-2025-05-07-x.jsonl": "rollout",
+    "archived_sessions/rollout-2026-11-21T09-14-54-x.jsonl": "rollout",
+    "session_index.jsonl": "names",
+    "state_5.sqlite": "database",
+    "state_12.sqlite": "database",
+    "sqlite/state_5.sqlite": "database",
+}
+REFUSED = [
+    *("auth.json", "config.toml", "history.jsonl", "session_index.jsonl.lock", "version.json", "rollout-x.jsonl"),
+    *("state_5.sqlite-shm", "state_5.sqlite-journal", "state.sqlite", "state_x.sqlite", "logs_2.sqlite"),
+    *("logs_2.sqlite-wal", "thread_history_1.sqlite", "sqlite/logs_2.sqlite", "tmp/state_5.sqlite"),
+    *("sessions/2026/11/21/rollout-x.jsonl.zst.rollout-compress-1.tmp", "sessions/2026/11/21/rollout-x.json"),
+    *("sessions/2026/11/21/rollout-x.rollout-materialize-1.tmp.jsonl", "sessions/2026/11/21/notes.jsonl"),
+    *("sessions/../rollout-x.jsonl", "sessions/work/rollout-x.jsonl", "sessions/2026/11/21/9/rollout-x.jsonl"),
+    *("archived_sessions/2026/rollout-x.jsonl", "shell_snapshots/rollout-x.jsonl"),
+]
+
+
+def test_only_sessions_are_opened(codex: Home) -> None:
+    """What the walk finds is what an event may name; the credentials and the rest are neither."""
+    for name in [*CLAIMED, *REFUSED]:
+        path = codex.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    root = str(codex.root)
+    found = {unit.path[len(root) + 1 :]: unit.kind for unit, _ in codex.app.units(root, lambda *_: None)}
+    assert found == CLAIMED
+    for name, kind in (CLAIMED | dict.fromkeys(REFUSED)).items():
+        unit = codex.app.unit(root, f"{root}/{name}")
+        assert (unit.kind if unit else None) == kind, name
+        assert codex.app.unit(root + "-other", f"{root}/{name}") is None
+
+
+def test_a_link_to_a_file_is_no_session_but_a_linked_folder_is(codex: Home, tmp_path: Path) -> None:
+    """A rollout may not lead to a credential; a whole year may lie on another disk."""
+    codex.put(meta(), turn(), item("on another disk"), folder="disk/11/21")
+    (codex.root / "sessions").mkdir()
+    (codex.root / "sessions/2026").symlink_to(codex.root / "disk")
+    (codex.root / "archived_sessions").mkdir()
+    (codex.root / "archived_sessions/rollout-x.jsonl").symlink_to("/etc/passwd")
+    (codex.root / "state_5.sqlite").symlink_to("/etc/passwd")
+    assert [row.title for row in codex.rows().values()] == ["on another disk"]
+
+
+def test_a_folder_that_cannot_be_listed_is_told(codex: Home) -> None:
+    """So that nothing below it counts as deleted. What is missing or no folder is no problem."""
+    (codex.root / "sessions").mkdir(parents=True)
+    (codex.root / "archived_sessions").write_text("no folder")
+    (codex.root / "sessions/2026").symlink_to("2026")
+    assert codex.rows() == {}
+    assert list(codex.problems) == [f"{codex.root}/sessions/2026"]
+
+
 @pytest.mark.parametrize(
-    ("path", "kind"),
+    ("env", "root"),
     [
-        ("sessions/2026/11/21/rollout-2026-11-21T09-14-54-x.jsonl", "rollout"),
-        ("sessions/2026/11/21/rollout-2026-11-21T09-14-54-x.jsonl.zst", "rollout"),
-        ("sessions/rollout-2025-05-07-x.jsonl", "rollout"),
-        ("archived_sessions/rollout-2026-11-21T09-14-54-x.jsonl", "rollout"),
-        ("session_index.jsonl", "names"),
-        ("state_5.sqlite", "database"),
-        ("state_12.sqlite-wal", "database"),
-        ("sqlite/state_5.sqlite", "database"),
-        ("elsewhere/state_5.sqlite", "database"),
-        *(
-            (name, None)
-            for name in (
-                *("auth.json", "config.toml", "history.jsonl", "session_index.jsonl.lock", "version.json"),
-                *("state_5.sqlite-shm", "state_5.sqlite-journal", "state.sqlite", "state_x.sqlite", "logs_2.sqlite"),
-                *("logs_2.sqlite-wal", "thread_history_1.sqlite", "goals_1.sqlite", "sqlite/logs_2.sqlite"),
-                *("sessions/2026/11/21/rollout-x.jsonl.rollout-compress-1.tmp", "sessions/2026/11/21/notes.jsonl"),
-                *("sessions/2026/11/21/rollout-x.jsonl.tmp.jsonl", "sessions/2026/11/21/rollout-x.json"),
-                *("sessions/2026/11/21/rollout-x.rollout-materialize.tmp.jsonl", "sessions/2026/11/21/21/rollout-x.jsonl"),
-                *("sessions/../rollout-x.jsonl", "sessions/work/rollout-x.jsonl", "rollout-x.jsonl", "tmp/rollout-x.jsonl"),
-                *("archived_sessions/2026/rollout-x.jsonl", "shell_snapshots/rollout-x.jsonl", "sessions/rollout-.jsonl"),
-            )
-            if name != "sessions/rollout-.jsonl"
-        ),
+        ({"HOME": "/h"}, "/h/.codex"),
+        ({"HOME": "/h", "CODEX_HOME": "/c"}, "/c"),
+        ({"CODEX_HOME": "", "HOME": "/h"}, "/h/.codex"),
     ],
 )
-def test_only_sessions_are_opened(path: str, kind: str | None) -> None:
-    """The allow-list: whatever else lies in the home is no unit, least of all the credentials."""
-    app = Codex({"CODEX_SQLITE_HOME": "/h/.codex/elsewhere"})
-    unit = app.unit("/h/.codex", f"/h/.codex/{path}")
-    assert (unit.kind if unit else None) == kind
-    assert app.unit("/h/.codex-other", f"/h/.codex/{path}") is None or kind == "database"
+def test_where_the_store_is(env: dict[str, str], root: str) -> None:
+    """In CODEX_HOME, else below the home."""
+    assert Codex(env).roots(env) == [root]
+
+
+def test_what_is_watched() -> None:
+    """Never the home with all below it: it holds packages, worktrees and a log of gigabytes."""
+    app = Codex({"CODEX_SQLITE_HOME": "/db/"})
+    deep = [Watch("/h/sessions", 3), Watch("/h/archived_sessions", 0)]
+    assert app.watches("/h") == [*deep, Watch("/h", 0), Watch("/h/sqlite", 0), Watch("/db", 0)]
+    assert Codex({"CODEX_SQLITE_HOME": "relative"}).watches("/h") == [*deep, Watch("/h", 0), Watch("/h/sqlite", 0)]
+
+
+def test_a_commit_to_the_log_changes_the_database(codex: Home) -> None:
+    """0.171 writes only there; an event for the log means the database, and its stat tells."""
+    path = str(codex.database({"cwd": "/a"}))
+    unit = codex.app.unit(str(codex.root), path + "-wal")
+    assert unit
+    assert unit.path == path
+    before = codex.app.stat(unit)
+    writer = sqlite3.connect(path)
+    writer.execute("UPDATE threads SET cwd = '/b'")
+    writer.commit()
+    assert codex.app.stat(unit) != before
+    assert os.stat(path).st_size < codex.app.stat(unit).size
+    writer.close()
+    os.unlink(path)
+    with pytest.raises(FileNotFoundError):
+        codex.app.stat(unit)

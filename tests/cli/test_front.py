@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sess import front
-from sess.front import COMMANDS, Context
+from sess.front import COMMANDS, LOCAL, Context
 from sessiond import __version__
-from sessiond.protocol import PROTOCOL, Answer, Problem
+from sessiond.protocol import HANDED_BACK, PROTOCOL, Answer, Problem
 from sessiond.service import Blocks
 from tests.cli.asking import CONTEXT, TERMINAL, Asked, run
 
@@ -106,6 +106,15 @@ def test_every_request_says_which_protocol_it_speaks() -> None:
     asked = Asked(Answer([], NOTHING))
     run(["find"], asked)
     assert asked.requests[0]["v"] == PROTOCOL
+
+
+def test_a_command_that_needs_the_clients_process_is_handed_back() -> None:
+    """The daemon must not become an agent; wrong use it can tell at once."""
+    for name in LOCAL:
+        asked = Asked()
+        assert run([name], asked) == (HANDED_BACK, "", "")
+        assert run([name, "--no-such-option"], asked)[0] == 2
+        assert asked.requests == []
 
 
 def test_a_problem_of_the_daemon_is_shown_with_its_exit_code() -> None:

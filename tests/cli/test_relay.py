@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessiond import __version__
-from sessiond.protocol import PROTOCOL, exit_frame, output_frame, parse_relay
+from sessiond.protocol import HANDED_BACK, PROTOCOL, exit_frame, output_frame, parse_relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -330,7 +330,7 @@ def serving_json(version: str, served: list[bytes]) -> Handler:
             served.append(header)
             if header.startswith(b"R"):
                 stream.read(int(header.split()[3]))
-                stream.write(exit_frame(3, version))
+                stream.write(exit_frame(HANDED_BACK, version))
             else:
                 stream.write(json.dumps({"ok": {"version": version}}).encode() + b"\n")
 

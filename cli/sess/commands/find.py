@@ -16,7 +16,7 @@ from sessiond.query import FIELDS, parse
 from sessiond.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sess.front import Ask, Call, Context, Emit
     from sessiond.protocol import Answer
@@ -103,7 +103,7 @@ def _request(call: Call) -> dict[str, Any]:
     options = call.options
     request: dict[str, Any] = {
         "op": "find",
-        "q": " ".join(_quoted(word) for word in call.operands if word.strip()),
+        "q": query(call.operands),
         "limit": options.limit,
         "all": options.all,
         "sort": options.sort,
@@ -115,10 +115,15 @@ def _request(call: Call) -> dict[str, Any]:
             request[key] = value
     if options.cwd is not None:
         # Agents record real paths.
-        request |= {"cwd": _absolute(options.cwd, call.context), "resolve": True}
+        request |= {"cwd": absolute(options.cwd, call.context), "resolve": True}
     elif options.here:
-        request["cwd"] = os.path.normpath(_absolute(".", call.context))
+        request["cwd"] = os.path.normpath(absolute(".", call.context))
     return request
+
+
+def query(words: Iterable[str]) -> str:
+    """Return the query that *words* of a command line are."""
+    return " ".join(_quoted(word) for word in words if word.strip())
 
 
 def _quoted(word: str) -> str:
@@ -129,7 +134,7 @@ def _quoted(word: str) -> str:
     return f'{minus}"{word.removeprefix(minus)}"'
 
 
-def _absolute(path: str, context: Context) -> str:
+def absolute(path: str, context: Context) -> str:
     """Return the folder that *path* is for the client."""
     if path == "~" or path.startswith("~/"):
         return (context.home or "/") + path[1:]

@@ -7,8 +7,9 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sess import render
+from sess import quoting, render
 from sess.options import Parser
+from sess.preflight import named
 from sessiond.text import clean
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _NAMES = 12
 """Width of the column of names."""
 _PROMPT_LINES = 4
 """Lines of a prompt a terminal gets: enough to recognise the session by."""
+_PLAN = ("argv", "folder", "set", "unset", "carried", "withheld", "checks")
+"""What of a plan is shown."""
 
 
 @lru_cache
@@ -37,15 +40,17 @@ def run(call: Call) -> int:
     context = call.context
     answer = call.ask({"op": "show", "id": call.operands[0]})
     row = answer.rows[0]
+    plan = call.ask({"op": "plan", **named(row)}).ok
     if call.options.json:
         prompts = {key: answer.ok[key] for key in ("first_prompt", "last_prompt")}
-        call.emit(1, json.dumps({**row, **prompts}) + "\n")
+        call.emit(1, json.dumps({**row, **prompts, "plan": {key: plan[key] for key in _PLAN}}) + "\n")
         return 0
     # What is no terminal gets each value whole, on one line.
     room = max(context.columns - _NAMES, 20) if context.stdout_is_terminal else None
     text = ""
-    for name, value in _fields(row, answer.ok, context, time.time()):
-        lines = render.wrap(clean(value), room, _PROMPT_LINES) if room else [clean(value)]
+    for name, value in [*_fields(row, answer.ok, context, time.time()), *_resume(plan)]:
+        # The command is to be copied, so it stays on one line.
+        lines = render.wrap(clean(value), room, _PROMPT_LINES) if room and name != "resume" else [clean(value)]
         text += f"{name:{_NAMES}}" + f"\n{'':{_NAMES}}".join(lines) + "\n"
     call.emit(1, text)
     return 0
@@ -80,3 +85,11 @@ def _fields(row: dict[str, Any], prompts: dict[str, Any], context: Context, now:
         yield "first", prompts["first_prompt"]
     if prompts["last_prompt"] and prompts["last_prompt"] != prompts["first_prompt"]:
         yield "last", prompts["last_prompt"]
+
+
+def _resume(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the command that `sess resume` would run if folder and branch are as they were, and what it leaves out."""
+    if plan["folder"] and not any(check["state"] == "refused" for check in plan["checks"]):
+        yield "resume", quoting.command(plan["argv"], plan["folder"], plan["set"])
+    for check in plan["checks"]:
+        yield check["state"], f"{check['name']}: {check['text']}"

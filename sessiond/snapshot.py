@@ -1,0 +1,297 @@
+"""The small files that a shell prompt reads, one for each folder with sessions at or below it.
+
+A prompt can afford no process and no socket, so what it shows has to lie ready: docs/protocol.md has
+the format. A thread of its own writes the files, from a connection of its own, and never more than a fifth of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import apsw
+
+from sessiond.paths import snapshot_name
+from sessiond.schema import connect
+from sessiond.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sessiond.indexer import Indexer
+    from sessiond.session import Changes
+
+log = logging.getLogger(__name__)
+
+FORMAT = b"sess 1"
+"""The first record of a file. A shell ignores what begins otherwise."""
+NEWEST = 10
+"""Sessions of a folder that its file lists."""
+MOST = 1000
+"""Sessions of a folder that are counted: that many, or more."""
+WALK = 3000
+"""Newest rows looked at for those of a folder with very many sessions, before all of its own are sorted."""
+PAUSE = 0.1
+"""Seconds from a change to its writing: those that come together are written once."""
+SHARE = 0.2
+"""Part of the time that may be spent on the files, when there are many to write."""
+SLICE = 0.05
+"""Seconds of writing after which the thread rests."""
+PROMPT_TITLE, LISTED_TITLE = 40, 60
+"""Columns of a title in the text for a prompt, and in the list."""
+
+_BELOW = "(cwd = :folder OR cwd > :from AND cwd < :to)"
+_SELECTIONS = (
+    "SELECT {} FROM session INDEXED BY session_cwd WHERE cwd = :folder AND hidden IS NULL",
+    "SELECT {} FROM session INDEXED BY session_cwd WHERE cwd > :from AND cwd < :to AND hidden IS NULL",
+    "SELECT {} FROM session INDEXED BY session_launch_dir "
+    f"WHERE launch_dir = :folder AND launch_dir IS NOT cwd AND hidden IS NULL AND {_BELOW} IS NOT 1",
+    "SELECT {} FROM session INDEXED BY session_launch_dir WHERE launch_dir > :from AND launch_dir < :to "
+    f"AND launch_dir IS NOT cwd AND hidden IS NULL AND {_BELOW} IS NOT 1",
+)
+"""The rows in a folder and below it, each in one of them only. The indexes have all that is asked for."""
+_EVERY = " UNION ALL ".join(_SELECTIONS)
+_COUNT = f"SELECT count(*) FROM (SELECT 1 FROM ({_EVERY.format('1')}) LIMIT {MOST})"
+_SORTED = f"SELECT id FROM ({_EVERY.format('id, updated')}) ORDER BY updated DESC LIMIT {NEWEST}"
+_WALKED = (
+    "SELECT id FROM (SELECT id, cwd, launch_dir FROM session INDEXED BY session_recent WHERE hidden IS NULL "
+    f"ORDER BY updated DESC LIMIT {WALK}) "
+    f"WHERE {_BELOW} OR launch_dir = :folder OR launch_dir > :from AND launch_dir < :to LIMIT {NEWEST}"
+)
+_WAITING = (
+    "SELECT id FROM session INDEXED BY session_live WHERE live IS NOT NULL AND live = 'waiting' AND hidden IS NULL "
+    f"AND ({_BELOW} OR launch_dir = :folder OR launch_dir > :from AND launch_dir < :to) ORDER BY updated DESC"
+)
+_ROWS = (
+    "SELECT session.id, identity.name, app, updated, live, branch, cwd, title "
+    "FROM session JOIN identity USING (id) JOIN root ON root.id = session.root WHERE session.id IN ({})"
+)
+_FOLDERS = (
+    "SELECT DISTINCT cwd FROM session WHERE cwd > ? AND hidden IS NULL ORDER BY 1 LIMIT 200",
+    "SELECT DISTINCT launch_dir FROM session INDEXED BY session_launch_dir "
+    "WHERE launch_dir > ? AND launch_dir IS NOT cwd AND hidden IS NULL ORDER BY 1 LIMIT 200",
+)
+
+# A title in a prompt is expanded there, in some set-ups even run: PS1="… $SESS_PROMPT" with promptvars,
+# PROMPT_SUBST, PROMPT_BANG. Characters that look alike make it harmless however it gets there.
+_HARMLESS = str.maketrans({"$": "＄", "`": "ˋ", "\\": "＼", "%": "％", "!": "！"})  # noqa: RUF001 - that is the point
+
+
+class Snapshots:
+    """Keeps the files in step with the index."""
+
+    def __init__(self, folder: str, index_path: str, indexer: Indexer) -> None:
+        """Keep files in *folder* about the rows of the index at *index_path*, which *indexer* writes."""
+        self._folder = folder
+        self._index_path = index_path
+        self._indexer = indexer
+        self._generation = -1
+        self._db: apsw.Connection | None = None
+        self._condition = threading.Condition()
+        self._urgent: dict[str, None] = {}
+        self._waiting: dict[str, None] = {}
+        self._sweeps = True
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
+        indexer.listen(self.changed)
+
+    def start(self) -> None:
+        """Start the thread; its first act is to compare every file with the index."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """End the thread after the file at hand."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify()
+        self._thread.join(timeout)
+
+    def changed(self, changes: Changes) -> None:
+        """Take word of what a commit changed. While the index is incomplete its files can wait."""
+        with self._condition:
+            self._sweeps = self._sweeps or changes.everything
+            queue = self._urgent if self._indexer.complete() else self._waiting
+            for folder in changes.folders:
+                queue.update(dict.fromkeys(_and_above(folder)))
+            self._condition.notify()
+
+    def _run(self) -> None:
+        sweep: Iterator[str] = iter(())
+        while True:
+            with self._condition:
+                if not (self._urgent or self._waiting or self._sweeps or self._stopping):
+                    self._condition.wait()
+                if self._stopping:
+                    break
+            time.sleep(PAUSE)
+            begun = time.monotonic()
+            try:
+                if self._sweeps:
+                    self._sweeps, sweep = False, self._sweep()
+                self._work(begun + SLICE, sweep)
+            except OSError as error:
+                log.error("the files for the prompt cannot be written: %s", error.strerror)
+                self._rest(5.0)
+            except apsw.Error as error:
+                # The index is being replaced; word of it comes.
+                log.warning("the files for the prompt wait for the index: %s", error)
+                self._rest(1.0)
+            self._rest((time.monotonic() - begun) * (1 / SHARE - 1))
+        if self._db:
+            self._db.close()
+
+    def _rest(self, seconds: float) -> None:
+        with self._condition:
+            self._condition.wait_for(lambda: self._stopping or self._urgent, seconds)
+
+    def _work(self, deadline: float, sweep: Iterator[str]) -> None:
+        """Write until nothing is left or *deadline*: first what just changed."""
+        db = self._reader()
+        while not self._stopping:
+            with self._condition:
+                queue = self._urgent or self._waiting
+                folder = next(iter(queue), None)
+                if folder is not None:
+                    del queue[folder]
+            if folder is None:
+                folder = next(sweep, None)
+            if folder is None:
+                return
+            self._write(folder, _block(db, folder))
+            if time.monotonic() > deadline:
+                # What the sweep has left is to be come back to.
+                with self._condition:
+                    self._waiting.update(dict.fromkeys(self._some(sweep)))
+                return
+
+    def _some(self, sweep: Iterator[str]) -> list[str]:
+        return [folder for folder, _ in zip(sweep, range(50), strict=False)]
+
+    def _reader(self) -> apsw.Connection:
+        generation = self._indexer.generation
+        if self._db is None or self._generation != generation:
+            if self._db:
+                self._db.close()
+            self._db, self._generation = connect(self._index_path), generation
+        return self._db
+
+    def _sweep(self) -> Iterator[str]:
+        """Yield every folder that has a file or should have one."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
+            blocks = _blocks(path)
+            if not blocks:
+                os.unlink(path)  # of another version, or left by a kill
+            yield from (os.fsdecode(folder) for folder in blocks)
+        for sql in _FOLDERS:
+            last, seen = "", set()
+            while rows := self._reader().execute(sql, (last,)).fetchall():
+                for (last,) in rows:
+                    new = [folder for folder in _and_above(last) if folder not in seen]
+                    seen = set(_and_above(last))
+                    yield from new
+
+    def _write(self, folder: str, block: bytes) -> None:
+        """Make *block* what the file says of *folder*. Without any block the file is removed."""
+        key = os.fsencode(folder)
+        path = os.path.join(self._folder, snapshot_name(key))
+        blocks = _blocks(path)
+        if blocks.get(key, b"") == block:
+            return
+        blocks[key] = block
+        content = b"".join(said and name + b"\0" + said for name, said in blocks.items())
+        if not content:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            return
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        # No name of a file has a dot. O_EXCL: what was planted there is not followed.
+        new = path[: -len(os.path.basename(path))] + ".new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(FORMAT + b"\0" + content)
+        os.replace(new, path)
+
+
+def _and_above(folder: str) -> list[str]:
+    """Return *folder* and those it lies in, the nearest first; none when it is not absolute."""
+    if not folder.startswith("/"):
+        return []
+    found = [folder] if folder != "/" else []
+    while (cut := folder.rfind("/")) > 0:
+        folder = folder[:cut]
+        found.append(folder)
+    return [*found, "/"]
+
+
+def _blocks(path: str) -> dict[bytes, bytes]:
+    """Return what the file at *path* says, by folder; nothing when it is none of this format."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return {}
+    with open(fd, "rb") as file:
+        first, *records = file.read().removesuffix(b"\0").split(b"\0")
+    blocks: dict[bytes, bytes] = {}
+    folder = None
+    for record in records if first == FORMAT else []:
+        if record.startswith(b"/"):
+            folder = record
+            blocks[folder] = b""
+        elif folder is not None:
+            blocks[folder] += record + b"\0"
+    return blocks
+
+
+class _Row(NamedTuple):
+    number: int
+    id: str
+    app: str
+    updated: int
+    live: str | None
+    branch: str | None
+    cwd: str | None
+    title: str
+
+
+def _block(db: apsw.Connection, folder: str) -> bytes:
+    """Return the records about *folder*, or nothing when it has no sessions."""
+    from sess.render import cut
+
+    inside = folder.rstrip("/")
+    bounds = {"folder": folder, "from": inside + "/", "to": inside + "0"}
+    count = int(db.execute(_COUNT, bounds).get)
+    if not count:
+        return b""
+    waiting = [number for (number,) in db.execute(_WAITING, bounds)]
+    newest = [number for (number,) in db.execute(_WALKED if count == MOST else _SORTED, bounds)]
+    if len(newest) < min(count, NEWEST):
+        newest = [number for (number,) in db.execute(_SORTED, bounds)]
+    rows = _rows(db, [*waiting, *(number for number in newest if number not in waiting)][:NEWEST])
+    if not rows:
+        return b""  # the last one vanished between two queries; word of it comes
+    title = cut(clean(rows[0].title) or "(no title)", PROMPT_TITLE).translate(_HARMLESS)
+    many = f"{count - 1}+" if count == MOST else str(count)
+    asks = "" if not waiting else "waiting: " if len(waiting) == 1 else f"{len(waiting)} waiting: "
+    records = [("\x1f".join((many, str(len(waiting)), f"{many} · {asks}{title}")))]
+    for row in rows:
+        moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated // 1000))
+        texts = (row.branch or "", (row.cwd or "")[len(inside) + 1 :], row.title)
+        branch, below, shown = (cut(clean(text), LISTED_TITLE) for text in texts)
+        fields = (clean(row.id), row.app, str(row.updated // 1000), moment, row.live or "", branch, below, shown)
+        records.append("\x1f".join(fields))
+    return b"".join(record.encode("utf-8", "replace") + b"\0" for record in records)
+
+
+def _rows(db: apsw.Connection, numbers: Iterable[int]) -> list[_Row]:
+    wanted = list(numbers)
+    found = (_Row(*row) for row in db.execute(_ROWS.format(",".join("?" * len(wanted))), wanted))
+    rows = {row.number: row for row in found}
+    return [rows[number] for number in wanted if number in rows]
