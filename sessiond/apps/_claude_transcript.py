@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import unicodedata
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sessiond.apps._jsonl import cut_strings, grew, guard, milliseconds, records, text
@@ -35,6 +36,8 @@ ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 """The form of a session id, the stem of the file's name. The ids inside may be those of a parent."""
 PLAIN = 16 << 10
 """Bytes above which a head line is parsed only if it may be a prompt: 2.1.332 writes 43 KB of tool descriptions."""
+REPEATED = 192 << 10
+"""Bytes in which a release that repeats the titles has done so: it does about every 64 KB, between two records."""
 CUT = 200
 """Characters of a folder's name that come from the path."""
 PROMPT = 4096
@@ -133,7 +136,13 @@ def _open(opening: Iterable[Record], facts: Facts) -> None:
 
 def _follow(tail: Tail, facts: Facts) -> bool:
     """Take into *facts* what the tail says last; return whether it would repeat a name given before it."""
-    custom = _titles(tail.last, facts)
+    place = tail.last(b'"cwd"', _place)
+    if place:
+        _settle(place, facts)
+    repeats = place is not None and _repeats_titles(place)
+    custom = _titles(partial(tail.last, within=REPEATED), facts) if repeats else None
+    if not custom and not (repeats and "ai" in facts):
+        custom = _titles(tail.last, facts)
     if custom:
         facts["custom"] = custom
         _note(facts, "ai", tail.last(b'"ai-title"', _ai_title))
@@ -148,10 +157,7 @@ def _follow(tail: Tail, facts: Facts) -> bool:
     if end:
         facts.pop("successor", None)
         _note(facts, "successor", _successor(end))
-    place = tail.last(b'"cwd"', _place)
-    if place:
-        _settle(place, facts)
-    return bool(custom) or (place is not None and _repeats_titles(place))
+    return bool(custom) or repeats
 
 
 def _titles(last: Search, facts: Facts) -> str | None:
