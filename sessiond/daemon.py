@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from sessiond import __version__
 from sessiond.apps import APPS
 from sessiond.dirty import Dirty
-from sessiond.indexer import Indexer, Root
+from sessiond.indexer import Indexer
 from sessiond.paths import exposure, is_private, locate, socket_path_problem
 from sessiond.protocol import Problem
+from sessiond.reconcile import Root
 from sessiond.server import Server
 from sessiond.service import Service
+from sessiond.snapshot import Snapshots
 from sessiond.watch import watcher
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def _serve(env: Mapping[str, str], paths: Paths) -> None:
     watches = [watch for root in roots for watch in root.app.watches(root.path)]
     watching = watcher(watches, dirty, lambda: indexer.request_reconcile())
     indexer = Indexer(roots, paths.index, dirty, watching)
+    snapshots = Snapshots(paths.snapshots, paths.index, indexer)
     service = Service(indexer, watching, paths.index, lambda: server.stop())
     server = Server(paths.socket, service)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -70,10 +73,12 @@ def _serve(env: Mapping[str, str], paths: Paths) -> None:
     # Watching begins before the first reconcile: what changes in between is seen twice, not never.
     watching.start()
     indexer.start()
+    snapshots.start()
     threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
     log.info("sessiond %s serves %d roots", __version__, len(roots))
     server.run()
     watching.stop()
+    snapshots.stop(0.5)
     service.close()
     indexer.stop(1.5)
     log.info("sessiond ends")

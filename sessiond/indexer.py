@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import threading
 import time
-import traceback
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import apsw
 
 from sessiond.index import Index
-from sessiond.session import Changes, Scan, Stat, Unit
+from sessiond.reading import Helper, Job, problem, read
+from sessiond.reconcile import compare, presence
+from sessiond.session import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sessiond.apps.base import App
     from sessiond.dirty import Dirty
     from sessiond.index import Identity
+    from sessiond.reconcile import Root
+    from sessiond.session import Scan, Stat, Unit
     from sessiond.watch import Watcher
 
 log = logging.getLogger(__name__)
@@ -35,15 +37,10 @@ WAKE = 60.0
 """Seconds by which wall clock and monotonic clock drift apart while the machine sleeps, or when the clock is set."""
 LIVE = 2.0
 """Seconds between two looks at units that can go stale unchanged: a session whose process may have died."""
+HELP = 400
+"""Units to read from which on a second process helps; it takes 0.1 s to start."""
 BATCH = 0.05
 """Seconds of reading after which what was read is committed, so that answers show it."""
-
-
-class Root(NamedTuple):
-    """A store of one app."""
-
-    app: App
-    path: str
 
 
 class Indexer:
@@ -66,9 +63,11 @@ class Indexer:
         self._index = Index(index_path)
         self._dirty = dirty
         self._watcher = watcher
-        self._backlog: list[tuple[App, Unit, Stat]] = []
-        self._later: list[tuple[App, Unit]] = []
-        self._volatile: dict[Unit, App] = {}
+        self._apps = {root.app.name: root.app for root in self.roots}
+        self._backlog: list[tuple[Unit, Stat]] = []
+        self._helper: Helper | None = None
+        self._later: list[Unit] = []
+        self._volatile: set[Unit] = set()
         self._listeners: list[Callable[[Changes], None]] = []
         self._suspects: set[str] = set()
         self._total = 0
@@ -93,6 +92,8 @@ class Indexer:
         self._stopping = True
         self._dirty.wake()
         self._thread.join(timeout)
+        if self._helper:
+            self._helper.stop()
         if not self._thread.is_alive():
             self._index.close()
 
@@ -118,7 +119,7 @@ class Indexer:
 
     def complete(self) -> bool:
         """Return whether nothing is left to read."""
-        return bool(self._settled) and not self._backlog
+        return bool(self._settled) and not self._backlog and self._helper is None
 
     def settle(self, timeout: float, ticket: int = 0) -> tuple[int, bool]:
         """Wait until a reconcile begun after this call is complete, or *timeout* seconds.
@@ -159,13 +160,13 @@ class Indexer:
                 if self._volatile and now >= next_live:
                     self._look_at([unit.path for unit in self._volatile])
                     next_live = time.monotonic() + LIVE
-                if self._backlog:
+                if self._backlog or self._helper:
                     self._read_some()
                 elif self._settled < answered:
                     self._settle(answered)
                 elif self._later:
                     self._look_closer()
-                busy = self._backlog or self._later or self._settled < answered
+                busy = self._backlog or self._helper or self._later or self._settled < answered
                 due = min(next_check, next_reconcile, next_live if self._volatile else next_check)
                 pause = 0 if busy else max(0.0, due - time.monotonic())
                 if paths := self._dirty.take(pause):
@@ -178,7 +179,7 @@ class Indexer:
                 self._dirty.take(1.0)
                 self.request_reconcile()
             except Exception as error:
-                log.error("the indexer stumbled and reconciles: %s", _problem(error))
+                log.error("the indexer stumbled and reconciles: %s", problem(error))
                 self._dirty.take(1.0)
                 self.request_reconcile()
 
@@ -208,74 +209,36 @@ class Indexer:
 
     def _reconcile(self) -> None:
         """Compare every unit on disk with the index; what differs goes to the backlog, the newest first."""
-        work: list[tuple[App, Unit, Stat]] = []
+        work: list[tuple[Unit, Stat]] = []
         self._later.clear()
         suspects: set[str] = set()
-        gone: list[tuple[App, Unit]] = []
+        gone: list[Unit] = []
         for root in self.roots:
-            try:
-                absent = self._compare(root, work)
-            except OSError as error:
-                log.warning("a root of %s cannot be listed: %s", root.app.name, error.strerror)
+            found = compare(root, self._index)
+            work += found.changed
+            self._later += found.incomplete
+            if found.unlisted:
+                log.warning("%d folders of %s cannot be listed", len(found.unlisted), root.app.name)
                 self.unreadable_roots.add(root.path)
-                continue
-            self.unreadable_roots.discard(root.path)
-            for unit in absent:
-                store = self._store(root, unit.path)
+            else:
+                self.unreadable_roots.discard(root.path)
+            for unit in found.absent:
+                store = presence(root, unit.path)
                 if store == "full" or (store == "empty" and unit.path in self._suspects):
-                    gone.append((root.app, unit))
+                    gone.append(unit)
                 elif store == "empty":
                     suspects.add(unit.path)
         self._suspects = suspects
         for start in range(0, len(gone), 500):
             self._mark_gone(gone[start : start + 500])
-        work.sort(key=lambda item: item[2].mtime_ns)
+        work.sort(key=lambda item: item[1].mtime_ns)
         self._backlog = work
         self._total = len(work)
 
-    def _compare(self, root: Root, work: list[tuple[App, Unit, Stat]]) -> list[Unit]:
-        """Add the units of *root* that have to be read to *work*; return the known ones that are not there."""
-        app, absent, unlisted = root.app, [], []
-        visited = set()
-        units = app.units(root.path, lambda path, _error: unlisted.append(path + "/"))
-        for folder, group in itertools.groupby(units, key=lambda item: os.path.dirname(item[0].path)):
-            known = self._index.known(app.name, root.path, folder)
-            visited.add(folder)
-            for unit, stat in group:
-                was = known.pop(os.path.basename(unit.path), None)
-                if was is None or was.stat != stat or was.gone or was.volatile:
-                    work.append((app, unit, stat))
-                elif not was.complete:
-                    self._later.append((app, unit))
-            absent += [os.path.join(folder, name) for name, was in known.items() if not was.gone]
-        for folder in self._index.folders(app.name, root.path) - visited:
-            known = self._index.known(app.name, root.path, folder)
-            absent += [os.path.join(folder, name) for name, was in known.items() if not was.gone]
-        return [
-            Unit(app.name, root.path, path, "")
-            for path in absent
-            if not path.startswith(tuple(unlisted)) and not os.path.lexists(path)
-        ]
-
-    def _store(self, root: Root, path: str) -> str:
-        """Return ``full``, ``empty`` or ``away`` for the watched folder in which *path* is missing.
-
-        From a full one the file was deleted. An empty one may be an unmounted disk or a sync
-        tool at work, so a second look decides; while it is away, nothing is known.
-        """
-        for watch in root.app.watches(root.path):
-            if path.startswith(watch.path + "/"):
-                try:
-                    with os.scandir(watch.path) as entries:
-                        return "full" if next(entries, None) else "empty"
-                except OSError:
-                    return "away"
-        return "full"
-
     def _look_at(self, paths: list[str]) -> None:
         """Bring the units at *paths*, and those below paths that vanished, up to date."""
-        changed: dict[Unit, tuple[App, Unit, Stat]] = {}
-        gone: list[tuple[App, Unit]] = []
+        changed: dict[Unit, Stat] = {}
+        gone: list[Unit] = []
         queue = list(paths)
         while queue:
             path = queue.pop()
@@ -286,14 +249,14 @@ class Indexer:
                 try:
                     stat = root.app.stat(unit)
                 except FileNotFoundError:
-                    if self._store(root, path) == "full":
-                        gone.append((root.app, unit))
+                    if presence(root, path) == "full":
+                        gone.append(unit)
                     else:
                         self.request_reconcile()
                     break
                 except OSError:
                     break
-                changed[unit] = (root.app, unit, stat)
+                changed[unit] = stat
                 queue += [other for other in root.app.companions(unit) if os.path.lexists(other)]
                 break
             else:
@@ -301,66 +264,90 @@ class Indexer:
                     queue += self._index.below(path)
         if gone:
             self._mark_gone(gone)
-        self._read(list(changed.values()))
+        self._read(list(changed.items()))
 
     def _read_some(self) -> None:
-        """Read the newest units of the backlog for about ``BATCH`` seconds."""
+        """Read the newest units of the backlog, and store them for about ``BATCH`` seconds."""
         deadline = time.monotonic() + BATCH
-        while self._backlog and time.monotonic() < deadline:
-            self._read([self._backlog.pop() for _ in range(min(32, len(self._backlog)))])
+        if self._helper is None and len(self._backlog) >= HELP:
+            self._helper = _helper()
+        while (self._backlog or self._helper) and time.monotonic() < deadline:
+            if self._helper is None:
+                self._read(self._next_batch())
+                continue
+            try:
+                # Two batches on the way, so that neither process waits for the other.
+                while self._backlog and len(self._helper.pending) < 2:
+                    self._helper.submit(self._jobs(self._next_batch()))
+                if self._helper.pending:
+                    self._store(*self._helper.receive())
+            except OSError as error:
+                log.warning("the reading process failed (%s); going on without it", error)
+                for jobs in self._helper.pending:
+                    self._store(jobs, [read(self._apps[job.unit.app], job) for job in jobs])
+                self._helper.pending.clear()
+            if not self._backlog and not self._helper.pending:
+                self._helper.stop()
+                self._helper = None
+
+    def _next_batch(self) -> list[tuple[Unit, Stat]]:
+        return [self._backlog.pop() for _ in range(min(32, len(self._backlog)))]
 
     def _look_closer(self) -> None:
         """Take the second, slower look at one unit that the first pass left incomplete."""
-        app, unit = self._later.pop()
+        unit = self._later.pop()
         try:
-            self._read([(app, unit, app.stat(unit))])
+            self._read([(unit, self._apps[unit.app].stat(unit))])
         except OSError:
             self._dirty.add(unit.path)
 
-    def _read(self, items: list[tuple[App, Unit, Stat]]) -> None:
-        """Read units and store what they say in one transaction."""
-        scans = []
-        for app, unit, stat in items:
-            found = self._index.previous(unit)
-            known, previous = found or (None, None)
+    def _read(self, items: list[tuple[Unit, Stat]]) -> None:
+        jobs = self._jobs(items)
+        self._store(jobs, [read(self._apps[job.unit.app], job) for job in jobs])
+
+    def _jobs(self, items: list[tuple[Unit, Stat]]) -> list[Job]:
+        """Return what there is to read of *items*, with what is known of each."""
+        jobs = []
+        for unit, stat in items:
+            known, previous = self._index.previous(unit) or (None, None)
             if known and known.gone:
                 previous = None
-            elif known and previous and known.stat == stat and known.complete and not known.volatile:
+            if known and previous and known.stat == stat and known.complete and not known.volatile:
                 continue
-            try:
-                scan = app.read(unit, stat, previous)
-            except FileNotFoundError:
-                self._dirty.add(unit.path)
-                continue
-            except Exception as error:
-                scan = Scan(facts=previous.facts if previous else {}, volatile=True, problem=_problem(error))
-                stat = previous.stat if previous else stat
-            self.bytes_read += scan.read
-            self.units_read += 1
-            if scan.volatile and scan.facts and not scan.problem:
-                self._volatile[unit] = app
-                if known and previous and not known.gone and stat == known.stat and scan.facts == previous.facts:
-                    continue
-            else:
-                self._volatile.pop(unit, None)
-            scans.append((app, unit, stat, scan, previous))
-        if not scans:
-            return
+            jobs.append(Job(unit, stat, previous))
+        return jobs
+
+    def _store(self, jobs: list[Job], scans: list[Scan | None]) -> None:
+        """Store what units say in one transaction, and merge the sessions they speak of."""
         changed: dict[Identity, App] = {}
         with self._index.transaction():
-            for app, unit, stat, scan, previous in scans:
-                changed |= dict.fromkeys(self._index.store(unit, stat, scan, previous), app)
+            for (unit, stat, previous), scan in zip(jobs, scans, strict=True):
+                if scan is None:
+                    self._dirty.add(unit.path)
+                    continue
+                self.bytes_read += scan.read
+                self.units_read += 1
+                if scan.problem and previous:
+                    # Its old stat stays with its old facts: the next reconcile tries again.
+                    stat = previous.stat
+                if scan.volatile and scan.facts and not scan.problem:
+                    self._volatile.add(unit)
+                    if previous and stat == previous.stat and scan.facts == previous.facts:
+                        continue
+                else:
+                    self._volatile.discard(unit)
+                changed |= dict.fromkeys(self._index.store(unit, stat, scan, previous), self._apps[unit.app])
                 if not scan.complete:
-                    self._later.append((app, unit))
+                    self._later.append(unit)
             self._merge(changed)
         self._tell(self._index.changes())
 
-    def _mark_gone(self, units: list[tuple[App, Unit]]) -> None:
+    def _mark_gone(self, units: list[Unit]) -> None:
         changed: dict[Identity, App] = {}
         with self._index.transaction():
-            for app, unit in units:
-                self._volatile.pop(unit, None)
-                changed |= dict.fromkeys(self._index.mark_gone(unit), app)
+            for unit in units:
+                self._volatile.discard(unit)
+                changed |= dict.fromkeys(self._index.mark_gone(unit), self._apps[unit.app])
             self._merge(changed)
         self._tell(self._index.changes())
 
@@ -374,9 +361,9 @@ class Indexer:
                 listener(changes)
 
 
-def _problem(error: Exception) -> str:
-    """Return what went wrong in words that hold nothing of the file's content or name."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {os.path.basename(last.filename)}:{last.lineno}"
+def _helper() -> Helper | None:
+    try:
+        return Helper()
+    except OSError as error:
+        log.warning("no second process to read with: %s", error.strerror)
+        return None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sessiond.apps.base import Settings
 from sessiond.protocol import Problem
+from sessiond.session import Check, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,17 +46,6 @@ class Options(NamedTuple):
     """Carry model and effort."""
     folder: str | None = None
     """Where to start instead of the launch directory."""
-
-
-class Check(NamedTuple):
-    """One thing that was looked at before a resume."""
-
-    name: str
-    state: str
-    """``ok``, ``noted`` or ``refused``; from a client also ``asks``, until its person has answered."""
-    text: str
-    hint: str = ""
-    """What to do when it is refused."""
 
 
 class Plan(NamedTuple):

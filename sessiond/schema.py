@@ -9,7 +9,8 @@ SCHEMA_VERSION = 1
 # What is searched is stored folded, so that the full-text index, the check of its candidates
 # and the query agree about case and diacritics. Two spaces at the end make every one- or
 # two-character term the beginning of a trigram. detail=none: a third of the size; the order
-# of trigrams is checked on the candidates.
+# of trigrams is checked on the candidates. The tally spares counting 100,000 rows, 20 ms, to
+# say how many were searched.
 SCHEMA = """
 CREATE TABLE root (
   id INTEGER PRIMARY KEY, app TEXT NOT NULL, path BLOB NOT NULL, UNIQUE (app, path)
@@ -28,7 +29,7 @@ CREATE TABLE identity (
   id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES root, name TEXT NOT NULL, UNIQUE (root, name)
 ) STRICT;
 CREATE TABLE fact (
-  identity INTEGER NOT NULL REFERENCES identity, unit INTEGER NOT NULL REFERENCES unit, value TEXT NOT NULL,
+  identity INTEGER NOT NULL REFERENCES identity, unit INTEGER NOT NULL REFERENCES unit, value BLOB NOT NULL,
   PRIMARY KEY (identity, unit)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX fact_unit ON fact (unit);
@@ -42,6 +43,7 @@ CREATE TABLE session (
 ) STRICT;
 CREATE INDEX session_recent ON session (updated) WHERE hidden IS NULL;
 CREATE INDEX session_all ON session (updated);
+CREATE INDEX session_hidden ON session (updated) WHERE hidden IS NOT NULL;
 CREATE INDEX session_app ON session (root, updated) WHERE hidden IS NULL;
 CREATE INDEX session_live ON session (updated) WHERE live IS NOT NULL;
 CREATE INDEX session_archived ON session (updated) WHERE archived = 1;
@@ -50,6 +52,19 @@ CREATE INDEX session_lost ON session (updated) WHERE lost IS NOT NULL;
 CREATE INDEX session_cwd ON session (cwd, hidden, updated);
 CREATE INDEX session_launch_dir ON session (launch_dir, hidden, updated, cwd) WHERE launch_dir IS NOT cwd;
 CREATE INDEX session_successor ON session (successor) WHERE successor IS NOT NULL;
+CREATE TABLE tally (
+  root INTEGER NOT NULL, hidden TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (root, hidden)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER tally_insert AFTER INSERT ON session BEGIN
+  INSERT INTO tally VALUES (new.root, coalesce(new.hidden, ''), 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+CREATE TRIGGER tally_update AFTER UPDATE OF hidden ON session WHEN old.hidden IS NOT new.hidden BEGIN
+  UPDATE tally SET number = number - 1 WHERE root = old.root AND hidden = coalesce(old.hidden, '');
+  INSERT INTO tally VALUES (new.root, coalesce(new.hidden, ''), 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+CREATE TRIGGER tally_delete AFTER DELETE ON session BEGIN
+  UPDATE tally SET number = number - 1 WHERE root = old.root AND hidden = coalesce(old.hidden, '');
+END;
 CREATE VIEW searchable (id, title, cwd, branch, name) AS
   SELECT id, folded_title || '  ', folded_cwd || '  ', folded_branch || '  ', folded_id || '  ' FROM session;
 CREATE VIRTUAL TABLE search USING fts5 (

@@ -18,8 +18,8 @@ WALK = 1500
 """Newest rows looked at one by one before the full-text index is asked: a common word is there, at 0.5 µs a row."""
 COMMON = 4000
 """Candidates above which walking on by recency beats fetching and sorting them all."""
-TRIGRAMS = 24
-"""Trigrams of one term that are asked for; the rest is checked on the candidates."""
+TRIGRAMS = 3
+"""Trigrams of one term that are asked for: each more one is another list to walk, and candidates are checked anyway."""
 _FOLDED = {"title": "folded_title", "cwd": "folded_cwd", "branch": "folded_branch", "id": "folded_id"}
 _LOOKED_AT = "id, root, cwd, launch_dir, folded_title, folded_cwd, folded_branch, folded_id"
 _STATES = {
@@ -34,8 +34,8 @@ ROW = (
 )
 _ROW_SQL = (
     "SELECT session.id, root.app, identity.name, title, cwd, branch, mtime, bytes, folder.path, unit.name, "
-    "root.path, created, updated, model, effort, approval, sandbox, archived, live, hidden, launch_dir, successor, lost "
-    "FROM session JOIN identity ON identity.id = session.id JOIN root ON root.id = session.root "
+    "root.path, created, updated, model, effort, approval, sandbox, archived, live, hidden, launch_dir, successor, "
+    "lost FROM session JOIN identity ON identity.id = session.id JOIN root ON root.id = session.root "
     "JOIN unit ON unit.id = session.unit JOIN folder ON folder.id = unit.folder "
 )
 
@@ -90,14 +90,15 @@ class Search:
 
     def listed(self) -> dict[str, int]:
         """Return how many rows are for people, by app."""
-        rows = self._db.execute(
-            "SELECT app, count(*) FROM session JOIN root ON root.id = root WHERE hidden IS NULL GROUP BY root"
+        return _totals(
+            self._db.execute(
+                "SELECT app, number FROM tally JOIN root ON root.id = root WHERE hidden = '' AND number > 0"
+            )
         )
-        return _totals(rows)
 
     def unlisted(self) -> dict[str, int]:
         """Return how many rows are hidden, by reason."""
-        return _totals(self._db.execute("SELECT hidden, count(*) FROM session WHERE hidden IS NOT NULL GROUP BY 1"))
+        return _totals(self._db.execute("SELECT hidden, number FROM tally WHERE hidden <> '' AND number > 0"))
 
     def units(self) -> int:
         """Return how many files and databases the index was read from."""
@@ -143,11 +144,12 @@ class Search:
             if len(found) >= limit or self._total(bounded, WALK) < WALK:
                 return found
             for few, given in self._narrowings(query):
-                if self._total_of(few, given) < COMMON:
+                candidates = self._numbers(f"SELECT id FROM ({few}) LIMIT {COMMON}", given)
+                if len(candidates) < COMMON:
                     return self._numbers(
-                        f"SELECT session.id FROM ({few}) AS few CROSS JOIN session ON session.id = few.id "
-                        f"WHERE {every} ORDER BY updated DESC LIMIT {limit}",
-                        [*given, *values],
+                        f"SELECT id FROM session WHERE id IN ({','.join(map(str, candidates))}) AND {every} "
+                        f"ORDER BY updated DESC LIMIT {limit}",
+                        values,
                     )
             return self._numbers(f"SELECT id FROM session WHERE {every} ORDER BY updated DESC LIMIT {limit}", values)
         finally:
@@ -158,9 +160,6 @@ class Search:
 
     def _total(self, bounded: str, limit: int) -> int:
         return int(self._db.execute(f"SELECT count(*) FROM (SELECT 1 FROM session WHERE {bounded} LIMIT {limit})").get)
-
-    def _total_of(self, few: str, given: list[Any]) -> int:
-        return int(self._db.execute(f"SELECT count(*) FROM (SELECT 1 FROM ({few}) LIMIT {COMMON})", given).get)
 
     def _conditions(self, query: Query) -> tuple[list[str], list[str], list[Any]]:
         """Return *query* in SQL: limits an index serves, conditions on a row, the values of the conditions."""
@@ -254,8 +253,10 @@ def _below(folder: str) -> tuple[list[str], list[str]]:
 
 
 def _trigrams(text: str) -> list[str]:
-    every = [text[i : i + 3] for i in range(len(text) - 2)]
-    return list(dict.fromkeys(every[:: len(every) // TRIGRAMS + 1]))
+    """Return ``TRIGRAMS`` of those in *text*, spread from its beginning to its end."""
+    last = len(text) - 3
+    starts = sorted({last * n // (TRIGRAMS - 1) for n in range(TRIGRAMS)})
+    return list(dict.fromkeys(text[start : start + 3] for start in starts))
 
 
 def _quoted(token: str) -> str:

@@ -12,11 +12,11 @@ import apsw
 
 from sessiond import __version__, launch
 from sessiond.apps.base import Origin
-from sessiond.launch import Check, Options
+from sessiond.launch import Options
 from sessiond.protocol import PROTOCOL, Answer, Problem
 from sessiond.query import Query, Term, parse, when
 from sessiond.search import Search
-from sessiond.session import Session
+from sessiond.session import Check, Session
 from sessiond.text import clean, fold
 
 if TYPE_CHECKING:

@@ -122,3 +122,23 @@ class Session:
     """Why the row is not for people: ``subagent sdk empty deleted superseded not-resumable``."""
     successor: str | None = None
     """The id of the session this one was continued in."""
+
+
+class Settings(NamedTuple):
+    """What a resume tells the program; None leaves a setting to it."""
+
+    model: str | None = None
+    effort: str | None = None
+    approval: str | None = None
+    sandbox: str | None = None
+
+
+class Check(NamedTuple):
+    """One thing that was looked at before a resume."""
+
+    name: str
+    state: str
+    """``ok``, ``noted`` or ``refused``; from a client also ``asks``, until its person has answered."""
+    text: str
+    hint: str = ""
+    """What to do when it is refused."""

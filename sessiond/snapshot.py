@@ -45,18 +45,19 @@ PROMPT_TITLE, LISTED_TITLE = 40, 60
 """Columns of a title in the text for a prompt, and in the list."""
 
 _BELOW = "(cwd = :folder OR cwd > :from AND cwd < :to)"
+_ELSEWHERE = f"launch_dir IS NOT cwd AND hidden IS NULL AND {_BELOW} IS NOT 1"
 _SELECTIONS = (
-    "SELECT {} FROM session INDEXED BY session_cwd WHERE cwd = :folder AND hidden IS NULL",
-    "SELECT {} FROM session INDEXED BY session_cwd WHERE cwd > :from AND cwd < :to AND hidden IS NULL",
-    "SELECT {} FROM session INDEXED BY session_launch_dir "
-    f"WHERE launch_dir = :folder AND launch_dir IS NOT cwd AND hidden IS NULL AND {_BELOW} IS NOT 1",
-    "SELECT {} FROM session INDEXED BY session_launch_dir WHERE launch_dir > :from AND launch_dir < :to "
-    f"AND launch_dir IS NOT cwd AND hidden IS NULL AND {_BELOW} IS NOT 1",
+    "FROM session INDEXED BY session_cwd WHERE cwd = :folder AND hidden IS NULL",
+    "FROM session INDEXED BY session_cwd WHERE cwd > :from AND cwd < :to AND hidden IS NULL",
+    f"FROM session INDEXED BY session_launch_dir WHERE launch_dir = :folder AND {_ELSEWHERE}",
+    f"FROM session INDEXED BY session_launch_dir WHERE launch_dir > :from AND launch_dir < :to AND {_ELSEWHERE}",
 )
 """The rows in a folder and below it, each in one of them only. The indexes have all that is asked for."""
-_EVERY = " UNION ALL ".join(_SELECTIONS)
-_COUNT = f"SELECT count(*) FROM (SELECT 1 FROM ({_EVERY.format('1')}) LIMIT {MOST})"
-_SORTED = f"SELECT id FROM ({_EVERY.format('id, updated')}) ORDER BY updated DESC LIMIT {NEWEST}"
+_EACH = " UNION ALL ".join("SELECT 1 " + selection for selection in _SELECTIONS)
+_DATED = " UNION ALL ".join("SELECT id, updated " + selection for selection in _SELECTIONS)
+_ANY = f"SELECT EXISTS ({_EACH})"
+_COUNT = f"SELECT count(*) FROM (SELECT 1 FROM ({_EACH}) LIMIT {MOST})"
+_SORTED = f"SELECT id FROM ({_DATED}) ORDER BY updated DESC LIMIT {NEWEST}"
 _WALKED = (
     "SELECT id FROM (SELECT id, cwd, launch_dir FROM session INDEXED BY session_recent WHERE hidden IS NULL "
     f"ORDER BY updated DESC LIMIT {WALK}) "
@@ -72,8 +73,7 @@ _ROWS = (
 )
 _FOLDERS = (
     "SELECT DISTINCT cwd FROM session WHERE cwd > ? AND hidden IS NULL ORDER BY 1 LIMIT 200",
-    "SELECT DISTINCT launch_dir FROM session INDEXED BY session_launch_dir "
-    "WHERE launch_dir > ? AND launch_dir IS NOT cwd AND hidden IS NULL ORDER BY 1 LIMIT 200",
+    "SELECT DISTINCT launch_dir FROM session WHERE launch_dir > ? AND launch_dir IS NOT cwd ORDER BY 1 LIMIT 200",
 )
 
 # A title in a prompt is expanded there, in some set-ups even run: PS1="… $SESS_PROMPT" with promptvars,
@@ -92,12 +92,12 @@ class Snapshots:
         self._generation = -1
         self._db: apsw.Connection | None = None
         self._condition = threading.Condition()
-        self._urgent: dict[str, None] = {}
-        self._waiting: dict[str, None] = {}
-        self._sweeps = True
+        self._changed: dict[str, None] = {}
+        self._later: dict[str, None] = {}
+        self._sweep: Iterator[str] | None = self._every()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
-        indexer.listen(self.changed)
+        indexer.listen(self.note)
 
     def start(self) -> None:
         """Start the thread; its first act is to compare every file with the index."""
@@ -110,29 +110,24 @@ class Snapshots:
             self._condition.notify()
         self._thread.join(timeout)
 
-    def changed(self, changes: Changes) -> None:
+    def note(self, changes: Changes) -> None:
         """Take word of what a commit changed. While the index is incomplete its files can wait."""
         with self._condition:
-            self._sweeps = self._sweeps or changes.everything
-            queue = self._urgent if self._indexer.complete() else self._waiting
+            if changes.everything:
+                self._sweep = self._every()
+            queue = self._changed if self._indexer.complete() else self._later
             for folder in changes.folders:
                 queue.update(dict.fromkeys(_and_above(folder)))
             self._condition.notify()
 
     def _run(self) -> None:
-        sweep: Iterator[str] = iter(())
-        while True:
+        while not self._stopping:
             with self._condition:
-                if not (self._urgent or self._waiting or self._sweeps or self._stopping):
-                    self._condition.wait()
-                if self._stopping:
-                    break
-            time.sleep(PAUSE)
+                self._condition.wait_for(lambda: self._changed or self._later or self._sweep or self._stopping)
+            self._rest(PAUSE)
             begun = time.monotonic()
             try:
-                if self._sweeps:
-                    self._sweeps, sweep = False, self._sweep()
-                self._work(begun + SLICE, sweep)
+                self._work(begun + SLICE)
             except OSError as error:
                 log.error("the files for the prompt cannot be written: %s", error.strerror)
                 self._rest(5.0)
@@ -146,30 +141,29 @@ class Snapshots:
 
     def _rest(self, seconds: float) -> None:
         with self._condition:
-            self._condition.wait_for(lambda: self._stopping or self._urgent, seconds)
+            self._condition.wait_for(lambda: self._stopping, seconds)
 
-    def _work(self, deadline: float, sweep: Iterator[str]) -> None:
-        """Write until nothing is left or *deadline*: first what just changed."""
+    def _work(self, deadline: float) -> None:
+        """Write until nothing is left, or *deadline*."""
         db = self._reader()
-        while not self._stopping:
-            with self._condition:
-                queue = self._urgent or self._waiting
-                folder = next(iter(queue), None)
-                if folder is not None:
-                    del queue[folder]
-            if folder is None:
-                folder = next(sweep, None)
-            if folder is None:
-                return
+        while not self._stopping and time.monotonic() < deadline and (folder := self._next()) is not None:
             self._write(folder, _block(db, folder))
-            if time.monotonic() > deadline:
-                # What the sweep has left is to be come back to.
-                with self._condition:
-                    self._waiting.update(dict.fromkeys(self._some(sweep)))
-                return
 
-    def _some(self, sweep: Iterator[str]) -> list[str]:
-        return [folder for folder, _ in zip(sweep, range(50), strict=False)]
+    def _next(self) -> str | None:
+        """Return a folder whose file may be out of date: first of what just changed."""
+        with self._condition:
+            for queue in (self._changed, self._later):
+                if queue:
+                    folder = next(iter(queue))
+                    del queue[folder]
+                    return folder
+            sweep = self._sweep
+        if sweep and (swept := next(sweep, None)) is not None:
+            return swept
+        with self._condition:
+            if self._sweep is sweep:
+                self._sweep = None
+        return None
 
     def _reader(self) -> apsw.Connection:
         generation = self._indexer.generation
@@ -179,26 +173,30 @@ class Snapshots:
             self._db, self._generation = connect(self._index_path), generation
         return self._db
 
-    def _sweep(self) -> Iterator[str]:
-        """Yield every folder that has a file or should have one."""
+    def _every(self) -> Iterator[str]:
+        """Yield every folder that has a file and no sessions, then every one that has sessions."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
             blocks = _blocks(path)
             if not blocks:
                 os.unlink(path)  # of another version, or left by a kill
-            yield from (os.fsdecode(folder) for folder in blocks)
+            for key in blocks:
+                folder = key.decode("utf-8", "replace")
+                if not self._reader().execute(_ANY, _bounds(folder)).get:
+                    yield folder
         for sql in _FOLDERS:
-            last, seen = "", set()
+            last, known = "", set[str]()
             while rows := self._reader().execute(sql, (last,)).fetchall():
-                for (last,) in rows:
-                    new = [folder for folder in _and_above(last) if folder not in seen]
-                    seen = set(_and_above(last))
-                    yield from new
+                for row in rows:
+                    last = str(row[0])
+                    line = _and_above(last)
+                    yield from (other for other in line if other not in known)
+                    known = set(line)
 
     def _write(self, folder: str, block: bytes) -> None:
         """Make *block* what the file says of *folder*. Without any block the file is removed."""
-        key = os.fsencode(folder)
+        key = folder.encode()
         path = os.path.join(self._folder, snapshot_name(key))
         blocks = _blocks(path)
         if blocks.get(key, b"") == block:
@@ -210,10 +208,10 @@ class Snapshots:
                 os.unlink(path)
             return
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        # No name of a file has a dot. O_EXCL: what was planted there is not followed.
-        new = path[: -len(os.path.basename(path))] + ".new"
+        new = self._folder + "/.new"  # no folder's file has a dot
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
+        # O_EXCL: a link that was planted there is not followed.
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "wb") as file:
             file.write(FORMAT + b"\0" + content)
@@ -265,8 +263,7 @@ def _block(db: apsw.Connection, folder: str) -> bytes:
     """Return the records about *folder*, or nothing when it has no sessions."""
     from sess.render import cut
 
-    inside = folder.rstrip("/")
-    bounds = {"folder": folder, "from": inside + "/", "to": inside + "0"}
+    bounds = _bounds(folder)
     count = int(db.execute(_COUNT, bounds).get)
     if not count:
         return b""
@@ -283,11 +280,19 @@ def _block(db: apsw.Connection, folder: str) -> bytes:
     records = [("\x1f".join((many, str(len(waiting)), f"{many} · {asks}{title}")))]
     for row in rows:
         moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated // 1000))
-        texts = (row.branch or "", (row.cwd or "")[len(inside) + 1 :], row.title)
+        texts = (row.branch or "", (row.cwd or "").removeprefix(bounds["from"]), row.title)
         branch, below, shown = (cut(clean(text), LISTED_TITLE) for text in texts)
+        shown = shown or "(no title)"
+        if row.cwd == folder:
+            below = ""
         fields = (clean(row.id), row.app, str(row.updated // 1000), moment, row.live or "", branch, below, shown)
         records.append("\x1f".join(fields))
     return b"".join(record.encode("utf-8", "replace") + b"\0" for record in records)
+
+
+def _bounds(folder: str) -> dict[str, str]:
+    inside = folder.rstrip("/")
+    return {"folder": folder, "from": inside + "/", "to": inside + "0"}  # "0" is the character after "/"
 
 
 def _rows(db: apsw.Connection, numbers: Iterable[int]) -> list[_Row]:

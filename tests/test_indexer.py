@@ -9,8 +9,10 @@ import pytest
 
 from sessiond.apps import APPS
 from sessiond.dirty import Dirty
-from sessiond.indexer import Indexer, Root
+from sessiond.indexer import Indexer
 from sessiond.query import parse
+from sessiond.reading import Helper
+from sessiond.reconcile import Root
 from sessiond.search import Search
 from sessiond.watch import Health
 from tests.daemon import PATIENCE, Home, until
@@ -18,6 +20,7 @@ from tests.daemon import PATIENCE, Home, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sessiond.reading import Job
     from sessiond.session import Previous, Scan, Stat, Unit
 
 
@@ -44,10 +47,10 @@ def indexer(home: Home) -> Iterator[Indexer]:
     indexer.stop(PATIENCE)
 
 
-def titles(home: Home) -> list[str]:
+def titles(home: Home, limit: int = 50) -> list[str]:
     search = Search(str(home.path / "index.sqlite"))
     try:
-        return [row["title"] for row in search.find(parse("", time.time()), 50)]
+        return [row["title"] for row in search.find(parse("", time.time()), limit)]
     finally:
         search.close()
 
@@ -91,3 +94,26 @@ def test_a_unit_whose_reader_fails_holds_up_no_other(
     search = Search(str(home.path / "index.sqlite"))
     assert search.problems() == {}
     search.close()
+
+
+def test_a_large_home_is_read_by_two_processes(home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And when the second one dies, the first one goes on; nothing is lost."""
+    monkeypatch.setattr("sessiond.indexer.HELP", 10)
+    for number in range(100):
+        home.claude_session(f"session {number}", cwd=f"/srv/p{number % 5}")
+    received = Helper.receive
+    batches = []
+
+    def receive(helper: Helper) -> tuple[list[Job], list[Scan | None]]:
+        batches.append(len(helper.pending[0]))
+        if len(batches) == 2:
+            helper._process.kill()
+            helper._process.wait()
+        return received(helper)
+
+    monkeypatch.setattr(Helper, "receive", receive)
+    indexer.settle(PATIENCE)
+    assert len(titles(home)) == 50
+    assert len(batches) == 2
+    assert indexer._helper is None
+    assert sorted(titles(home, 200)) == sorted(f"session {number}" for number in range(100))

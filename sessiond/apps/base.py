@@ -11,7 +11,7 @@ from sessiond.session import Stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sessiond.session import Part, Previous, Scan, Session, Unit
+    from sessiond.session import Part, Previous, Scan, Session, Settings, Unit
 
 
 class Watch(NamedTuple):
@@ -19,15 +19,6 @@ class Watch(NamedTuple):
 
     path: str
     depth: int
-
-
-class Settings(NamedTuple):
-    """What a resume tells the program; None leaves a setting to it."""
-
-    model: str | None = None
-    effort: str | None = None
-    approval: str | None = None
-    sandbox: str | None = None
 
 
 class Modes(NamedTuple):

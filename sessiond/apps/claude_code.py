@@ -19,8 +19,7 @@ from sessiond.text import title
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sessiond.apps.base import Settings
-    from sessiond.session import Facts, Part, Previous
+    from sessiond.session import Facts, Part, Previous, Settings
 
 SMALL = 64 << 10
 """Bytes a ``custom-title.json`` or ``sessions/<pid>.json`` may have; the real ones have less than 1 KB."""

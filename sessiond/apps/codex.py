@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sessiond.apps import _codex_rollout, _sqlite
 from sessiond.apps._codex_rollout import ID, REQUEST, given, headline, is_agent, sandbox, thread_id
 from sessiond.apps._jsonl import LOOK_BACK, Transcript, grew, guard, records, text
-from sessiond.apps.base import App, Modes, Settings, Watch, stat_of
-from sessiond.session import Scan, Session, Unit
+from sessiond.apps.base import App, Modes, Watch, stat_of
+from sessiond.session import Scan, Session, Settings, Unit
 from sessiond.text import title
 
 if TYPE_CHECKING:
