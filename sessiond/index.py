@@ -41,6 +41,7 @@ _VALUES = tuple(field.name for field in fields(Session) if field.name in _COLUMN
 _STORED = f"SELECT {', '.join(_COLUMNS)} FROM session WHERE id = ?"
 _CWD, _LAUNCH_DIR = _COLUMNS.index("cwd"), _COLUMNS.index("launch_dir")
 
+_FOLDER = "(SELECT id FROM folder WHERE root = ? AND path = ?)"
 _KNOWN = "id, dev, ino, size, mtime_ns, ctime_ns, complete, volatile, gone"
 _UPSERT_UNIT = (
     "INSERT INTO unit (folder, name, kind, dev, ino, size, mtime_ns, ctime_ns, complete, volatile, gone, problem) "
@@ -173,8 +174,8 @@ class Index:
     def known(self, app: str, root: str, folder: str) -> dict[str, Known]:
         """Return what is held of each unit in *folder*, by file name."""
         rows = self._db.execute(
-            f"SELECT name, {_KNOWN} FROM unit WHERE folder = ?",
-            (self._folder(app, root, folder),),
+            f"SELECT name, {_KNOWN} FROM unit WHERE folder = {_FOLDER}",
+            (self._root(app, root), os.fsencode(folder)),
         )
         return {os.fsdecode(name): _known(*rest) for name, *rest in rows}
 
@@ -192,8 +193,8 @@ class Index:
         """Return what is held of *unit* with its facts, or None when it was never read."""
         folder, name = os.path.split(unit.path)
         row = self._db.execute(
-            f"SELECT {_KNOWN} FROM unit WHERE folder = ? AND name = ?",
-            (self._folder(unit.app, unit.root, folder), os.fsencode(name)),
+            f"SELECT {_KNOWN} FROM unit WHERE folder = {_FOLDER} AND name = ?",
+            (self._root(unit.app, unit.root), os.fsencode(folder), os.fsencode(name)),
         ).fetchone()
         if row is None:
             return None
@@ -247,14 +248,6 @@ class Index:
             return set()
         self._db.execute("UPDATE unit SET gone = 1, problem = '' WHERE id = ?", (found[0].id,))
         return {self._identity(unit.app, unit.root, key) for key in found[1].facts}
-
-    def note_problem(self, unit: Unit, problem: str) -> None:
-        """Remember why a known *unit* could not be read this time; its facts stay."""
-        folder, name = os.path.split(unit.path)
-        self._db.execute(
-            "UPDATE unit SET problem = ? WHERE folder = ? AND name = ?",
-            (storable(problem), self._folder(unit.app, unit.root, folder), os.fsencode(name)),
-        )
 
     def parts(self, identity: Identity) -> list[Part]:
         """Return the facts of every unit about a session, those of vanished units last."""

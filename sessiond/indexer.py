@@ -41,6 +41,8 @@ HELP = 400
 """Units to read from which on a second process helps; it takes 0.1 s to start."""
 BATCH = 0.05
 """Seconds of reading after which what was read is committed, so that answers show it."""
+UNITS = 100
+"""Units stored at most in one transaction; the commit takes 2 ms."""
 
 
 class Indexer:
@@ -291,7 +293,7 @@ class Indexer:
                 self._helper = None
 
     def _next_batch(self) -> list[tuple[Unit, Stat]]:
-        return [self._backlog.pop() for _ in range(min(32, len(self._backlog)))]
+        return [self._backlog.pop() for _ in range(min(UNITS, len(self._backlog)))]
 
     def _look_closer(self) -> None:
         """Take the second, slower look at one unit that the first pass left incomplete."""
