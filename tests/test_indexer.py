@@ -99,6 +99,7 @@ def test_a_unit_whose_reader_fails_holds_up_no_other(
 def test_a_large_home_is_read_by_two_processes(home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch) -> None:
     """And when the second one dies, the first one goes on; nothing is lost."""
     monkeypatch.setattr("sessiond.indexer.HELP", 10)
+    monkeypatch.setattr("sessiond.indexer.UNITS", 20)
     for number in range(100):
         home.claude_session(f"session {number}", cwd=f"/srv/p{number % 5}")
     received = Helper.receive
