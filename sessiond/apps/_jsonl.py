@@ -29,12 +29,14 @@ HEAD_TOTAL = 4 << 20
 TAIL = 512 << 10
 LOOK_BACK = 8 << 20
 """Bytes before the end in which a title record is looked for once (seen 4.9 MB from the end)."""
+LINES = 5000
+"""Lines of a tail that are parsed at most; a real one has 50 to 2,000."""
 BLOCK = 64 << 10
 
 T = TypeVar("T")
 
 _DECODER = json.JSONDecoder()
-_STRING = r'\s*:\s*"((?:[^"\\\x00-\x1f]|\\.)*)'
+_STRING = r'\s*:\s*"((?:[^"\\\x00-\x1f]|\\.)*+)'
 
 
 class HeadLine(NamedTuple):
@@ -159,14 +161,16 @@ class LookBack:
             if not block.strip(b"\0"):
                 self._end = self._floor
                 return
-            data = block + self._carry
-            first = data.find(b"\n") + 1 if begin else 0
-            # Of a line longer than a block nothing can be wanted.
-            self._carry = data[:first]
             self._end = begin
-            if first or not begin:
-                self._blocks.append(Tail(data, begin + first, first))
-                yield self._blocks[-1]
+            first = block.find(b"\n") + 1
+            if begin and not first:
+                # Of a line longer than a block nothing can be wanted.
+                self._carry = b""
+                continue
+            first = first if begin else 0
+            self._blocks.append(Tail(block + self._carry, begin + first, first))
+            self._carry = block[:first]
+            yield self._blocks[-1]
 
 
 class Tail:
@@ -204,16 +208,20 @@ class Tail:
         return None
 
     def newest_first(self) -> Iterator[dict[str, Any]]:
-        """Yield every record, the last first, parsing each line as it is asked for."""
+        """Yield the records, the last first, parsing each line as it is asked for, ``LINES`` at most."""
         end = len(self._data)
-        while end > self._first:
+        for _ in range(LINES):
+            if end <= self._first:
+                return
             begin = max(self._first, self._data.rfind(b"\n", self._first, end - 1) + 1)
             yield from reversed(self._records(begin))
             end = begin
 
     def _records(self, begin: int) -> list[dict[str, Any]]:
-        """Return the records of the line at *begin*, parsed once however many needles it holds."""
+        """Return the records of the line at *begin*, parsed once whatever it is looked at for, of ``LINES`` at most."""
         if begin not in self._parsed:
+            if len(self._parsed) >= LINES:
+                return []
             end = self._data.find(b"\n", begin)
             self._parsed[begin] = records(self._data[begin : end if end >= 0 else len(self._data)])
         return self._parsed[begin]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessiond.apps import _codex_rollout, _sqlite
 from sessiond.apps._codex_rollout import ID, REQUEST, given, headline, is_agent, sandbox, thread_id
-from sessiond.apps._jsonl import LOOK_BACK, Transcript, grew, guard, records, text
+from sessiond.apps._jsonl import Transcript, grew, guard, records, text
 from sessiond.apps.base import App, Modes, Watch, stat_of
 from sessiond.session import Scan, Session, Settings, Unit
 from sessiond.text import title
@@ -33,6 +33,8 @@ _FOLDER = re.compile(r"archived_sessions|sessions(?:/[0-9]+){0,3}")
 # While it packs or unpacks a rollout, Codex keeps `.rollout-compress….tmp` and the like beside it.
 _ROLLOUT = re.compile(r"rollout-(?!.*\.(?:rollout-|tmp)).*\.jsonl(?:\.zst)?")
 _NAMES = "session_index.jsonl"
+NAMES = 1 << 20
+"""Bytes of that file that are read at once: its last 7,000 renamings."""
 _DATABASE = re.compile(r"state_([0-9]{1,9})\.sqlite")
 _STORED = re.compile(rf"{re.escape(_NAMES)}|{_DATABASE.pattern}")
 
@@ -285,7 +287,7 @@ def _read_names(path: str, previous: Previous | None) -> Scan:
     with Transcript(path) as names:
         if not grew(names, previous, end, known):
             facts, end = {}, 0
-        start = max(end, names.size - LOOK_BACK)
+        start = max(end, names.size - NAMES)
         data = names.bytes_at(start, names.size - start)
         lines, latest = data[: data.rfind(b"\n") + 1], None
         for record in (record for line in lines.splitlines() for record in records(line)):
