@@ -31,7 +31,8 @@ def main() -> int:
     try:
         daemon.run(os.environ)
     except Problem as problem:
-        sys.stderr.write(f"sessiond: {problem.message}\n{problem.hint}\n")
+        # On one line: a client that started us shows the last one of the log.
+        sys.stderr.write(f"sessiond: {problem.message}; {problem.hint}\n")
         return problem.exit
     return 0
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import fcntl
 import logging
-import logging.handlers
 import os
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
-from sessiond import __version__
+from sessiond import __version__, systemd
 from sessiond.apps import APPS
+from sessiond.config import load
 from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer
+from sessiond.log import set_up
 from sessiond.paths import exposure, is_private, locate, socket_path_problem
 from sessiond.protocol import Problem
 from sessiond.reconcile import Root
 from sessiond.server import Server
 from sessiond.service import Service
+from sessiond.session import Changes
 from sessiond.snapshot import Snapshots
 from sessiond.watch import watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import socket
+    from collections.abc import Callable, Mapping, MutableMapping
 
+    from sessiond.config import Config
     from sessiond.paths import Paths
 
 log = logging.getLogger(__name__)
@@ -35,14 +42,23 @@ SWITCH_INTERVAL = 0.0005
 transcripts are read takes up to 25 ms, at this 5 ms."""
 
 
-def run(env: Mapping[str, str]) -> None:
+HAND_OVER = 5.0
+"""Seconds that a daemon has to end for the one that a service manager started."""
+PROBED = 0.5
+"""Seconds after which the lock is another daemon's for certain: a client that looks holds it for a moment."""
+
+
+def run(env: MutableMapping[str, str]) -> None:
     """Run the daemon for the user and home of *env* until it is told to stop.
 
-    Raises Problem when it cannot start: ``refused`` for a folder that is not safely ours,
-    ``unreachable`` for anything else.
+    Raises Problem when it cannot start: ``refused`` for a folder that is not safely ours, ``usage``
+    for a mistake in the configuration, ``unreachable`` for anything else.
     """
     os.umask(0o077)
     sys.setswitchinterval(SWITCH_INTERVAL)
+    # Where a hang or a crash of the interpreter was; the watchdog ends us with SIGABRT.
+    with contextlib.suppress(OSError, ValueError):
+        faulthandler.enable()
     paths = locate(env, os.getuid(), sys.platform, is_private)
     if problem := socket_path_problem(paths.socket, sys.platform):
         raise Problem(
@@ -50,37 +66,92 @@ def run(env: Mapping[str, str]) -> None:
         )
     for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
         _make_private(folder)
-    _log_to(paths.log)
-    lock = _lock(paths)
+    set_up(paths.log, env)
     try:
-        _serve(env, paths)
+        listener = systemd.inherited(env)
+        config = load(paths.config, env.get("HOME") or "/")
+        lock = _lock(paths, HAND_OVER if listener else PROBED)
+    except Problem as refusal:
+        # Under launchd nobody reads what goes to stderr.
+        log.error("%s", refusal.message)
+        raise
+    try:
+        _serve(env, paths, config, listener)
     finally:
         # Closed, never unlinked: a waiter would hold the lock of a file nobody else sees.
         os.close(lock)
 
 
-def _serve(env: Mapping[str, str], paths: Paths) -> None:
-    dirty = Dirty()
-    roots = _roots(env)
-    watches = [watch for root in roots for watch in root.app.watches(root.path)]
-    watching = watcher(watches, dirty, lambda: indexer.request_reconcile())
-    indexer = Indexer(roots, paths.index, dirty, watching)
-    snapshots = Snapshots(paths.snapshots, paths.index, indexer)
-    service = Service(indexer, watching, paths.index, lambda: server.stop())
-    server = Server(paths.socket, service)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+class Core:
+    """What one configuration holds for: watching, indexing, the files for the prompt, answering."""
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        paths: Paths,
+        config: Config,
+        stop: Callable[[], None],
+        changed: Callable[[Changes], None],
+    ) -> None:
+        """Prepare it; *stop* ends the daemon, *changed* is told of every commit."""
+        dirty = Dirty()
+        roots = _roots(env, config)
+        watches = [watch for root in roots for watch in root.app.watches(root.path)]
+        self._watching = watcher(watches, dirty, lambda: self._indexer.request_reconcile())
+        self._indexer = Indexer(roots, paths.index, dirty, self._watching, config)
+        self._indexer.listen(changed)
+        self._snapshots = Snapshots(paths.snapshots, paths.index, self._indexer, config)
+        self.service = Service(self._indexer, self._watching, paths.index, stop, config)
+
+    def start(self) -> None:
+        """Begin to watch, and then to index: what changes in between is seen twice, not never."""
+        self._watching.start()
+        self._indexer.start()
+        self._snapshots.start()
+        log.info("sessiond %s serves %d roots", __version__, len(self._indexer.roots))
+
+    def stop(self) -> bool:
+        """End it; return whether the indexer ended in time."""
+        self._watching.stop()
+        self._snapshots.stop(0.5)
+        self.service.close()
+        return self._indexer.stop(1.5)
+
+
+def _serve(env: MutableMapping[str, str], paths: Paths, config: Config, listener: socket.socket | None) -> None:
+    core = Core(env, paths, config, lambda: server.stop(), lambda changes: server.changed(changes))
+    server = Server(listener.getsockname() if listener else paths.socket, core.service, listener)
+    heartbeat = systemd.Heartbeat(env, server.path)
+
+    def reload() -> None:
+        nonlocal core
+        try:
+            config = load(paths.config, env.get("HOME") or "/")
+        except Problem as problem:
+            log.error("not reloaded: %s", problem.message)
+            core.service.note(f"not reloaded: {problem.message}")
+            return
+        if not core.stop():
+            # It hangs in a file system, say. Two must not write; the next daemon will have the configuration.
+            log.error("not reloaded: the indexer does not end")
+            server.stop()
+            return
+        core = Core(env, paths, config, lambda: server.stop(), lambda changes: server.changed(changes))
+        server.service = core.service
+        server.changed(Changes(frozenset(), frozenset(), everything=True))
+        core.start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
-    # Watching begins before the first reconcile: what changes in between is seen twice, not never.
-    watching.start()
-    indexer.start()
-    snapshots.start()
+    # SIGHUP is word of a closed terminal to what runs in one.
+    in_terminal = os.isatty(0)
+    signal.signal(signal.SIGHUP, lambda *_: server.stop() if in_terminal else server.post(reload))
+    core.start()
+    heartbeat.start()
     threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-    log.info("sessiond %s serves %d roots", __version__, len(roots))
     server.run()
-    watching.stop()
-    snapshots.stop(0.5)
-    service.close()
-    indexer.stop(1.5)
+    heartbeat.stop()
+    core.stop()
     log.info("sessiond ends")
 
 
@@ -90,11 +161,11 @@ def _warm_up() -> None:
     import sess.commands.show  # noqa: F401
 
 
-def _roots(env: Mapping[str, str]) -> list[Root]:
+def _roots(env: Mapping[str, str], config: Config) -> list[Root]:
     """Return every app's stores, each folder once however it is spelt."""
     roots: dict[tuple[str, str], Root] = {}
     for app in APPS.values():
-        for path in app.roots(env):
+        for path in config.stores(app, env):
             roots.setdefault((app.name, os.path.realpath(path)), Root(app, os.path.normpath(path)))
     return list(roots.values())
 
@@ -111,28 +182,38 @@ def _make_private(folder: str) -> None:
         )
 
 
-def _lock(paths: Paths) -> int:
-    """Return the descriptor that holds the lock of this user's daemon; raises Problem when another has it."""
+def _lock(paths: Paths, patience: float) -> int:
+    """Return the descriptor that holds the lock of this user's daemon; raises Problem when another has it.
+
+    With more *patience* than it takes to be certain of that, the other one is told to end: clients
+    connect to the socket that a service manager gave to us.
+    """
     lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 100, 0).decode("ascii", "replace").strip()
-        os.close(lock)
-        raise Problem("running", f"a daemon is running already ({holder})", "sess status") from None
+    began = time.monotonic()
+    told = patience <= PROBED
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            waited = time.monotonic() - began
+            holder = os.pread(lock, 100, 0).decode("ascii", "replace").strip()
+            if waited > patience:
+                os.close(lock)
+                raise Problem("running", f"a daemon is running already ({holder})", "sess status") from None
+            if waited > PROBED and not told:
+                told = True
+                _tell_to_end(holder)
+            time.sleep(0.02)
     # Truncated only now that it is ours; the pid is for people, the lock is the truth.
     os.truncate(lock, 0)
     os.pwrite(lock, f"pid {os.getpid()}, version {__version__}\n".encode(), 0)
     return lock
 
 
-def _log_to(path: str) -> None:
-    """Log to the journal under systemd, else to a file that rotates; never titles or text."""
-    handler: logging.Handler
-    if "JOURNAL_STREAM" in os.environ:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    else:
-        handler = logging.handlers.RotatingFileHandler(path, maxBytes=1 << 20, backupCount=2, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+def _tell_to_end(holder: str) -> None:
+    """End the process of which the lock says that it is the daemon, if it looks like one."""
+    pid = holder.removeprefix("pid ").partition(",")[0]
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{int(pid)}/cmdline", "rb") as words:
+        if b"sessiond" in words.read():
+            os.kill(int(pid), signal.SIGTERM)

@@ -23,6 +23,7 @@ from sessiond.service import Blocks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessiond.follow import Follower
     from sessiond.protocol import Answer
     from sessiond.service import Service
 
@@ -53,10 +54,24 @@ def request_length(received: bytearray) -> int | None:
     return end
 
 
-def respond(request: bytes, service: Service, send: Callable[[bytes], object], *, may_wait: bool) -> None:
-    """Answer a whole *request* through *send*. Nothing is sent before Blocks is raised; no other exception leaves."""
+def respond(
+    request: bytes,
+    service: Service,
+    send: Callable[[bytes], object],
+    *,
+    may_wait: bool,
+    follow: Callable[[Follower], None],
+) -> None:
+    """Answer a whole *request* through *send*. Nothing is sent before Blocks is raised; no other exception leaves.
+
+    *follow* is given who wants to be told of changes from now on.
+    """
 
     def ask(asked: dict[str, Any]) -> Answer:
+        if asked.get("op") == "subscribe" and not relayed:
+            follower, answer = service.follow(asked)
+            follow(follower)
+            return answer
         return service.answer(asked, may_wait=may_wait)
 
     relayed = request.startswith(b"R")
@@ -121,6 +136,11 @@ def _run(request: bytes, ask: Callable[[dict[str, Any]], Answer], send: Callable
 
     code = run([os.fsdecode(word) for word in words], context, ask, emit)
     send(exit_frame(code, __version__))
+
+
+def event_lines(events: list[dict[str, Any]]) -> bytes:
+    """Return what a follower is sent of *events*."""
+    return b"".join(map(_line, events))
 
 
 def _line(value: dict[str, Any]) -> bytes:

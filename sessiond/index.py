@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 import zlib
 from contextlib import contextmanager
 from dataclasses import fields
@@ -21,7 +22,7 @@ from sessiond.session import Changes, Part, Previous, Session, Stat, Unit
 from sessiond.text import fold, storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sessiond.session import Facts, Scan
 
@@ -105,8 +106,10 @@ class Index:
                 with db:
                     db.execute(SCHEMA)
                     db.pragma("user_version", SCHEMA_VERSION)
-            elif version != SCHEMA_VERSION or not has_schema(db):
+            elif version != SCHEMA_VERSION:
                 raise apsw.SchemaChangeError(f"schema version {version}, expected {SCHEMA_VERSION}")
+            elif not has_schema(db):
+                raise apsw.SchemaChangeError("its tables are not those of this version")
             elif killed and (found := db.pragma("quick_check")) != "ok":
                 raise apsw.CorruptError(str(found))
         except BaseException:
@@ -246,15 +249,63 @@ class Index:
         found = self.previous(unit)
         if found is None or found[0].gone:
             return set()
-        self._db.execute("UPDATE unit SET gone = 1, problem = '' WHERE id = ?", (found[0].id,))
+        now = int(time.time() * 1000)
+        self._db.execute("UPDATE unit SET gone = ?, problem = '' WHERE id = ?", (now, found[0].id))
         return {self._identity(unit.app, unit.root, key) for key in found[1].facts}
+
+    def forget_gone(self, before: int) -> set[Identity]:
+        """Forget the units that were gone before that moment (ms); return the sessions that they spoke of."""
+        gone = "SELECT id FROM unit WHERE gone > 0 AND gone < ?"
+        # Those whose facts were forgotten the last time, and whose rows were made anew since.
+        self._db.execute(
+            f"DELETE FROM unit WHERE id IN ({gone}) "
+            "AND id NOT IN (SELECT unit FROM fact) AND id NOT IN (SELECT unit FROM session)",
+            (before,),
+        )
+        rows: list[Any] = self._db.execute(
+            "SELECT DISTINCT identity.id, app, root.path, identity.name FROM fact "
+            f"JOIN identity ON identity.id = identity JOIN root ON root.id = root WHERE unit IN ({gone})",
+            (before,),
+        ).fetchall()
+        self._db.execute(f"DELETE FROM fact WHERE unit IN ({gone})", (before,))
+        return {Identity(number, app, os.fsdecode(root), name) for number, app, root, name in rows}
+
+    def forget_other_roots(self, roots: Iterable[tuple[str, str]]) -> bool:
+        """Forget all that comes from no store of *roots*, pairs of app and path; return whether there was any."""
+        kept = {self._root(*root) for root in roots}
+        others = [number for (number,) in self._db.execute("SELECT id FROM root") if number not in kept]
+        for number in others:
+            for table, condition in (
+                ("session", "root = ?"),
+                ("fact", "identity IN (SELECT id FROM identity WHERE root = ?)"),
+                ("identity", "root = ?"),
+                ("unit", "folder IN (SELECT id FROM folder WHERE root = ?)"),
+                ("folder", "root = ?"),
+                ("tally", "root = ?"),
+                ("root", "id = ?"),
+            ):
+                self._db.execute(f"DELETE FROM {table} WHERE {condition}", (number,))
+        return bool(others)
+
+    def identities(self) -> list[Identity]:
+        """Return every session that any unit spoke of."""
+        rows = self._db.execute("SELECT identity.id, app, path, name FROM identity JOIN root ON root.id = root")
+        return [Identity(number, app, os.fsdecode(path), name) for number, app, path, name in rows]
+
+    def made_with(self) -> str:
+        """Return what `note_made_with` was last told, ``""`` for nothing."""
+        return str(self._db.execute("SELECT value FROM setting WHERE name = 'made with'").get or "")
+
+    def note_made_with(self, settings: str) -> None:
+        """Remember the settings that decided which sessions have a row."""
+        self._db.execute("REPLACE INTO setting (name, value) VALUES ('made with', ?)", (settings,))
 
     def parts(self, identity: Identity) -> list[Part]:
         """Return the facts of every unit about a session, those of vanished units last."""
         rows = self._db.execute(
             "SELECT folder.path, unit.name, kind, dev, ino, size, mtime_ns, ctime_ns, gone, value "
             "FROM fact JOIN unit ON unit.id = unit JOIN folder ON folder.id = unit.folder "
-            "WHERE identity = ? ORDER BY gone, unit.id",
+            "WHERE identity = ? ORDER BY gone > 0, unit.id",
             (identity.number,),
         )
         return [

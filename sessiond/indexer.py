@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from sessiond.config import Config
 from sessiond.index import Index
-from sessiond.reading import Helper, Job, problem, read
+from sessiond.merging import Merger
+from sessiond.reading import Helper, Job, Reading, problem, read, slowest
 from sessiond.reconcile import compare, presence
 from sessiond.session import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sessiond.apps.base import App
     from sessiond.dirty import Dirty
     from sessiond.index import Identity
     from sessiond.reconcile import Root
@@ -52,7 +53,9 @@ class Indexer:
     place: a unit whose stat differs from the stored one is read and its sessions merged.
     """
 
-    def __init__(self, roots: Iterable[Root], index_path: str, dirty: Dirty, watcher: Watcher) -> None:
+    def __init__(
+        self, roots: Iterable[Root], index_path: str, dirty: Dirty, watcher: Watcher, config: Config | None = None
+    ) -> None:
         """Open the index; raises apsw.Error when it can neither be used nor replaced."""
         self.roots = list(roots)
         self.generation = 0
@@ -62,10 +65,13 @@ class Indexer:
         self.unreadable_roots: set[str] = set()
         self.bytes_read = 0
         self.units_read = 0
+        self.slowest: list[Reading] = []
+        """The reads that took longest."""
         self._index = Index(index_path)
         self._dirty = dirty
         self._watcher = watcher
         self._apps = {root.app.name: root.app for root in self.roots}
+        self._merger = Merger(self._index, self._apps, config or Config())
         self._backlog: list[tuple[Unit, Stat]] = []
         self._helper: Helper | None = None
         self._later: list[Unit] = []
@@ -73,6 +79,7 @@ class Indexer:
         self._listeners: list[Callable[[Changes], None]] = []
         self._suspects: set[str] = set()
         self._total = 0
+        self._begun = 0.0
         self._asked = 1
         self._settled = 0
         self._condition = threading.Condition()
@@ -89,15 +96,19 @@ class Indexer:
         """Start the thread; its first act is a reconcile."""
         self._thread.start()
 
-    def stop(self, timeout: float) -> None:
-        """End the thread after the batch at hand and close the index."""
+    def stop(self, timeout: float) -> bool:
+        """End the thread after the batch at hand and close the index; return whether that was done in time."""
         self._stopping = True
         self._dirty.wake()
+        with self._condition:
+            self._condition.notify_all()
         self._thread.join(timeout)
         if self._helper:
             self._helper.stop()
-        if not self._thread.is_alive():
+        ended = not self._thread.is_alive()
+        if ended:
             self._index.close()
+        return ended
 
     def request_reconcile(self) -> None:
         """Ask for a reconcile soon. May be called from any thread."""
@@ -123,14 +134,24 @@ class Indexer:
         """Return whether nothing is left to read."""
         return bool(self._settled) and not self._backlog and self._helper is None
 
+    @property
+    def rebuilt(self) -> str:
+        """Why the index was set aside and built again since the daemon started, or ``""``."""
+        return self._index.rebuilt
+
+    def queued(self) -> int:
+        """Return how many paths and units wait to be looked at."""
+        return len(self._dirty) + len(self._backlog) + len(self._later)
+
     def settle(self, timeout: float, ticket: int = 0) -> tuple[int, bool]:
         """Wait until a reconcile begun after this call is complete, or *timeout* seconds.
 
         Returns a ticket, with which the next call goes on waiting for the same one, and whether
         it is complete.
         """
-        if not ticket:
+        if not 0 < ticket <= self._asked:  # none, or one of a daemon before this
             self.request_reconcile()
+            ticket = 0
         with self._condition:
             ticket = ticket or self._asked
             self._condition.wait_for(lambda: self._settled >= ticket or self._stopping, timeout)
@@ -187,6 +208,8 @@ class Indexer:
 
     def _settle(self, answered: int) -> None:
         self.reconciled = int(time.time() * 1000)
+        if self._total:
+            log.info("%d changed files read, in %.1f s", self._total, time.monotonic() - self._begun)
         with self._condition:
             self._settled = answered
             self._condition.notify_all()
@@ -211,6 +234,9 @@ class Indexer:
 
     def _reconcile(self) -> None:
         """Compare every unit on disk with the index; what differs goes to the backlog, the newest first."""
+        self._begun = time.monotonic()
+        for changes in self._merger.enforce(self.roots):
+            self._tell(changes)
         work: list[tuple[Unit, Stat]] = []
         self._later.clear()
         suspects: set[str] = set()
@@ -321,7 +347,7 @@ class Indexer:
 
     def _store(self, jobs: list[Job], scans: list[Scan | None]) -> None:
         """Store what units say in one transaction, and merge the sessions they speak of."""
-        changed: dict[Identity, App] = {}
+        changed: set[Identity] = set()
         with self._index.transaction():
             for (unit, stat, previous), scan in zip(jobs, scans, strict=True):
                 if scan is None:
@@ -329,6 +355,7 @@ class Indexer:
                     continue
                 self.bytes_read += scan.read
                 self.units_read += 1
+                self.slowest = slowest(self.slowest, Reading(scan.seconds, scan.read, unit))
                 if scan.problem and previous:
                     # Its old stat stays with its old facts: the next reconcile tries again.
                     stat = previous.stat
@@ -338,24 +365,20 @@ class Indexer:
                         continue
                 else:
                     self._volatile.discard(unit)
-                changed |= dict.fromkeys(self._index.store(unit, stat, scan, previous), self._apps[unit.app])
+                changed |= self._index.store(unit, stat, scan, previous)
                 if not scan.complete:
                     self._later.append(unit)
-            self._merge(changed)
+            self._merger.merge(changed)
         self._tell(self._index.changes())
 
     def _mark_gone(self, units: list[Unit]) -> None:
-        changed: dict[Identity, App] = {}
+        changed: set[Identity] = set()
         with self._index.transaction():
             for unit in units:
                 self._volatile.discard(unit)
-                changed |= dict.fromkeys(self._index.mark_gone(unit), self._apps[unit.app])
-            self._merge(changed)
+                changed |= self._index.mark_gone(unit)
+            self._merger.merge(changed)
         self._tell(self._index.changes())
-
-    def _merge(self, changed: dict[Identity, App]) -> None:
-        for identity, app in changed.items():
-            self._index.put(identity, app.merge(identity.id, self._index.parts(identity)))
 
     def _tell(self, changes: Changes) -> None:
         if changes.rows or changes.everything:

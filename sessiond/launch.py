@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sessiond.protocol import Problem
 from sessiond.session import Check, Settings
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ class Plan(NamedTuple):
 
     argv: list[str]
     folder: str | None
+    """Where; None when no absolute path is recorded."""
     set: dict[str, str]
     """Environment variables to set."""
     unset: list[str]
@@ -70,21 +70,20 @@ class Plan(NamedTuple):
         return {**self._asdict(), "checks": [check._asdict() for check in self.checks]}
 
 
-def plan(app: App, session: Session, options: Options, store: str, live: Live | None) -> Plan:
+def plan(app: App, session: Session, options: Options, live: Live | None, *, default_store: bool) -> Plan:
     """Return how *session* is resumed.
 
-    *store* is the agent's default store, a real path; *live* is the process that has the session
-    open. Raises Problem when the session's id could not be passed to any program.
+    *live* is the process that has the session open; *default_store* says whether the session lies in the
+    store that the agent uses when it is told of none.
     """
-    if not _ID.fullmatch(session.id):
-        raise Problem("refused", f"{session.id!r} is not the id of a session", "It could be taken for an option.")
     settings, withheld, checks = _settle(app, session, options)
-    default = session.root == store
+    safe = bool(_ID.fullmatch(session.id))
+    folder = options.folder or session.launch_dir or ""
     return Plan(
-        argv=app.launch(session, settings, fork=options.fork, folder=options.folder),
-        folder=options.folder or session.launch_dir,
-        set={} if default else {app.store_variable: session.root},
-        unset=[*app.markers, *([app.store_variable] if default else [])],
+        argv=app.launch(session, settings, fork=options.fork, folder=options.folder) if safe else [app.program],
+        folder=folder if folder.startswith("/") else None,
+        set={} if default_store else {app.store_variable: session.root},
+        unset=[*app.markers, *([app.store_variable] if default_store else [])],
         carried={key: value for key, value in settings._asdict().items() if value and value == getattr(session, key)},
         withheld=withheld,
         checks=[*_state(app, session, options, live), *checks],
@@ -94,6 +93,8 @@ def plan(app: App, session: Session, options: Options, store: str, live: Live | 
 
 def _state(app: App, session: Session, options: Options, live: Live | None) -> Iterator[Check]:
     """Yield what there is to say of the session itself."""
+    if not _ID.fullmatch(session.id):
+        yield Check("session", "refused", f"its id could be taken for an option: {session.id}")
     if session.hidden in _REFUSED:
         yield Check("session", "refused", _REFUSED[session.hidden])
     elif session.hidden in _NOTED:

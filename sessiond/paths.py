@@ -86,6 +86,15 @@ def exposure(folder: str, uid: int) -> str:
     return ""
 
 
+def identity(path: str) -> tuple[int, int] | None:
+    """Return what tells the file or folder at *path* from any other, None when there is none."""
+    try:
+        found = posix.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def is_private(folder: str) -> bool:
     """Return whether *folder* exists, is the user's own and closed to others."""
     try:

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sessiond.apps.base import App
     from sessiond.session import Previous, Stat, Unit
 
+_SLOWEST = 5
+
 
 class Job(NamedTuple):
     """A unit to read."""
@@ -28,17 +31,35 @@ class Job(NamedTuple):
     previous: Previous | None
 
 
+class Reading(NamedTuple):
+    """That a unit was read."""
+
+    seconds: float
+    bytes: int
+    unit: Unit
+
+
+def slowest(known: list[Reading], reading: Reading) -> list[Reading]:
+    """Return those of *known* and *reading* that took longest, the slowest first."""
+    if len(known) == _SLOWEST and reading.seconds <= known[-1].seconds:
+        return known
+    return sorted([*known, reading], key=lambda each: -each.seconds)[:_SLOWEST]
+
+
 def read(app: App, job: Job) -> Scan | None:
     """Return what the unit says, None when it is gone.
 
     Never raises: a unit that cannot be read keeps its facts, with the reason, and is tried again.
     """
+    began = time.perf_counter()
     try:
-        return app.read(*job)
+        scan = app.read(*job)
     except FileNotFoundError:
         return None
     except Exception as error:
-        return Scan(facts=job.previous.facts if job.previous else {}, volatile=True, problem=problem(error))
+        scan = Scan(facts=job.previous.facts if job.previous else {}, volatile=True, problem=problem(error))
+    scan.seconds = time.perf_counter() - began
+    return scan
 
 
 def problem(error: Exception) -> str:

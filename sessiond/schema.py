@@ -12,6 +12,7 @@ SCHEMA_VERSION = 1
 # of trigrams is checked on the candidates. The tally spares counting 100,000 rows, 20 ms, to
 # say how many were searched.
 SCHEMA = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE root (
   id INTEGER PRIMARY KEY, app TEXT NOT NULL, path BLOB NOT NULL, UNIQUE (app, path)
 ) STRICT;
@@ -101,6 +102,23 @@ def connect(path: str, *, write: bool = False) -> apsw.Connection:
     db.set_busy_timeout(5000)
     db.execute("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096")
     return db
+
+
+def check(path: str) -> str:
+    """Return what is wrong with the index at *path*, ``""`` for nothing. Reads all of it: 0.2 s for 100,000 rows."""
+    try:
+        db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.set_busy_timeout(5000)
+            found = str(db.pragma("quick_check"))
+            if found == "ok":
+                # Whether full text and rows agree. It writes nothing, but takes the lock of a writer for it.
+                db.execute("INSERT INTO search (search, rank) VALUES ('integrity-check', 1)")
+        finally:
+            db.close()
+    except apsw.Error as error:
+        return str(error)
+    return "" if found == "ok" else found
 
 
 def has_schema(db: apsw.Connection) -> bool:

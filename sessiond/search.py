@@ -88,6 +88,23 @@ class Search:
         )
         return [row for row in rows if fold(row["id"]) == wanted] or rows
 
+    def key(self, number: int) -> dict[str, Any]:
+        """Return ``app``, ``id`` and ``root`` of a row, also of one that is gone; nothing of one that never was."""
+        found = self._db.execute(
+            "SELECT app, name, path FROM identity JOIN root ON root.id = root WHERE identity.id = ?", (number,)
+        ).fetchone()
+        return {"app": found[0], "id": found[1], "root": os.fsdecode(found[2])} if found else {}
+
+    def states(self, query: Query, rows: Iterable[int] | None = None) -> dict[int, str | None]:
+        """Return the numbers of all rows that match, or of those of *rows*, each with its ``live``."""
+        bounds, conditions, values = self._conditions(query)
+        every = " AND ".join([*bounds, *conditions]) or "1"
+        chosen = [""] if rows is None else [f"id IN ({','.join(map(str, some))}) AND" for some in _batches(list(rows))]
+        found: dict[int, str | None] = {}
+        for some in chosen:
+            found.update(self._db.execute(f"SELECT id, live FROM session WHERE {some} {every}", values))  # type: ignore[arg-type]
+        return found
+
     def listed(self) -> dict[str, int]:
         """Return how many rows are for people, by app."""
         return _totals(
@@ -112,16 +129,20 @@ class Search:
         return _totals(rows)
 
     def _rows(self, numbers: list[int]) -> list[dict[str, Any]]:
-        rows = {}
-        for start in range(0, len(numbers), 500):
-            some = numbers[start : start + 500]
+        rows = self.numbered(numbers)
+        return [rows[number] for number in numbers if number in rows]
+
+    def numbered(self, numbers: list[int]) -> dict[int, dict[str, Any]]:
+        """Return the rows with these numbers."""
+        rows: dict[int, dict[str, Any]] = {}
+        for some in _batches(numbers):
             marks = ",".join("?" * len(some))
             for number, *values in self._db.execute(_ROW_SQL + f"WHERE session.id IN ({marks})", some):
                 folder, name, root = (os.fsdecode(value) for value in values[7:10])
                 row = dict(zip(ROW, [*values[:7], os.path.join(folder, name), root, *values[10:]], strict=True))
                 row["archived"] = bool(row["archived"])
                 rows[number] = row
-        return [rows[number] for number in numbers if number in rows]
+        return rows
 
     def _matches(self, query: Query, limit: int) -> list[int]:
         """Return the numbers of the newest *limit* matching rows.
@@ -216,6 +237,10 @@ class Search:
         """Return the numbers of the roots of the apps whose name holds *text*, for an SQL list."""
         rows = self._db.execute("SELECT id FROM root WHERE instr(app, ?) > 0", (text,))
         return ",".join(str(number) for (number,) in rows)
+
+
+def _batches(numbers: list[int]) -> Iterable[list[int]]:
+    return (numbers[start : start + 500] for start in range(0, len(numbers), 500))
 
 
 def _totals(rows: Iterable[tuple[Any, ...]]) -> dict[str, int]:

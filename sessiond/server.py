@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import logging
 import os
 import selectors
@@ -19,14 +20,18 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from sessiond.dialects import refusal, request_length, respond
+from sessiond.dialects import event_lines, refusal, request_length, respond
+from sessiond.follow import Followers
+from sessiond.paths import identity
 from sessiond.protocol import output_frame
 from sessiond.service import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessiond.follow import Follower
     from sessiond.service import Service
+    from sessiond.session import Changes
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +51,23 @@ SWEEP = 1.0
 SIGN_OF_LIFE = output_frame(2, b"")
 """Sent every ``SWEEP`` to a client whose command takes its time, which would think us hung."""
 HOUSEKEEPING = 30.0
+FINISH = 0.5
+"""Seconds for clients that have connected to get an answer when the daemon ends."""
 
 
 class Server:
     """Serves a listening Unix socket until `stop`."""
 
-    def __init__(self, path: str, service: Service) -> None:
-        """Bind *path*, removing what is left there: the caller holds the lock. Raises OSError."""
-        self._path = path
-        self._service = service
+    def __init__(self, path: str, service: Service, inherited: socket.socket | None = None) -> None:
+        """Bind *path*, removing what is left there: the caller holds the lock. Raises OSError.
+
+        Or listen on the *inherited* socket, which somebody else bound there and looks after.
+        """
+        self.path = path
+        self.service = service
+        """Who answers the requests from now on."""
+        self._inherited = inherited
+        self._folder = identity(os.path.dirname(path))
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
         self._workers = 0
@@ -64,18 +77,22 @@ class Server:
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._selector.register(self._wake_in, selectors.EVENT_READ, self._on_wake)
+        self._followers: Followers[_Connection] = Followers(lambda: self.post(self._publish))
         self._stopping = False
         self._listen()
 
     def _listen(self) -> None:
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        if os.path.lexists(self._path):
-            os.unlink(self._path)
-        self._listener.bind(self._path)
-        os.chmod(self._path, 0o600)
-        self._listener.listen(BACKLOG)
+        if self._inherited:
+            self._listener = self._inherited
+        else:
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            if os.path.lexists(self.path):
+                os.unlink(self.path)
+            self._listener.bind(self.path)
+            os.chmod(self.path, 0o600)
+            self._listener.listen(BACKLOG)
         self._listener.setblocking(False)
-        self._inode = os.stat(self._path).st_ino
+        self._inode = identity(self.path)
         self._selector.register(self._listener, selectors.EVENT_READ, self._on_connect)
 
     def stop(self) -> None:
@@ -83,8 +100,12 @@ class Server:
         self._stopping = True
         self._wake()
 
+    def changed(self, changes: Changes) -> None:
+        """Take word of what a commit changed, for those who follow. May be called from any thread."""
+        self._followers.add(changes)
+
     def run(self) -> None:
-        """Serve until `stop`, then let answers that are ready go out and remove the socket."""
+        """Serve until `stop`, then answer who has connected already, and remove the socket unless it was inherited."""
         housekeeping = sweep = time.monotonic()
         while not self._stopping:
             now = time.monotonic()
@@ -100,10 +121,14 @@ class Server:
                 self._keep_house()
             for key, mask in self._selector.select((sweep if self._connections else housekeeping) - now):
                 key.data(mask)
+        if not self._inherited:
+            if self._owns_path():
+                os.unlink(self.path)
+            # Who waits to be accepted would be cut off; at an inherited socket the next daemon accepts them.
+            self._on_connect(selectors.EVENT_READ)
         self._selector.unregister(self._listener)
         self._listener.close()
-        if self._owns_path():
-            os.unlink(self._path)
+        self._finish()
         for connection in list(self._connections.values()):
             connection.socket.setblocking(True)
             connection.socket.settimeout(0.2)
@@ -111,23 +136,37 @@ class Server:
                 connection.socket.sendall(connection.outgoing)
             self._close(connection)
 
+    def _finish(self) -> None:
+        """Answer, for a short while, what clients that have connected are asking: the next daemon does not know it."""
+        deadline = time.monotonic() + FINISH
+        while any(connection.busy or connection.expected for connection in self._connections.values()):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            for key, mask in self._selector.select(left):
+                key.data(mask)
+
     def _owns_path(self) -> bool:
-        try:
-            return os.stat(self._path).st_ino == self._inode
-        except OSError:
-            return False
+        return self._inode is not None and identity(self.path) == self._inode
 
     def _keep_house(self) -> None:
-        """Bind again when the socket file is gone or another's: clients would never reach us (atuinsh/atuin#4115)."""
+        """Bind again when the socket file is gone or another's: clients would never reach us (atuinsh/atuin#4115).
+
+        With its folder the lock is gone too, and another daemon may run; an inherited socket is not ours to bind.
+        In both cases the next one starts better.
+        """
         if self._owns_path():
             # Cleaners of temporary folders go by age.
-            os.utime(self._path)
+            os.utime(self.path)
+            return
+        if self._inherited or identity(os.path.dirname(self.path)) != self._folder:
+            log.error("the socket at which clients look is not this one; ending")
+            self.stop()
             return
         log.warning("the socket file vanished; binding again")
         self._selector.unregister(self._listener)
         self._listener.close()
         try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             self._listen()
         except OSError as error:
             log.error("the socket cannot be bound again: %s", error)
@@ -177,6 +216,7 @@ class Server:
             if request is None:
                 break
             connection.busy = True
+            connection.expected = False
             self._answer(connection, request)
         if not connection.busy and not connection.closed:
             self._flush(connection)
@@ -184,7 +224,8 @@ class Server:
     def _answer(self, connection: _Connection, request: bytes) -> None:
         """Answer *request* here and now, or in a worker thread when it turns out that it may wait."""
         try:
-            respond(request, self._service, connection.outgoing.extend, may_wait=False)
+            follow = functools.partial(self._follow, connection)
+            respond(request, self.service, connection.outgoing.extend, may_wait=False, follow=follow)
         except Blocks:
             self._in_worker(lambda: self._answer_waiting(connection, request))
             return
@@ -192,12 +233,29 @@ class Server:
 
     def _answer_waiting(self, connection: _Connection, request: bytes) -> None:
         def send(data: bytes) -> None:
-            self._post(lambda: self._send(connection, data))
+            self.post(lambda: self._send(connection, data))
+
+        def follow(follower: Follower) -> None:
+            self.post(lambda: self._follow(connection, follower))
 
         try:
-            respond(request, self._service, send, may_wait=True)
+            respond(request, self.service, send, may_wait=True, follow=follow)
         finally:
-            self._post(lambda: self._end(connection))
+            self.post(lambda: self._end(connection))
+
+    def _follow(self, connection: _Connection, follower: Follower) -> None:
+        """Tell *connection* of changes from now on."""
+        connection.follows = True
+        self._followers.join(connection, follower)
+
+    def _publish(self) -> None:
+        """Tell those who follow what changed since the last time. Who does not read is dropped."""
+        for connection, events in self._followers.told(self.service):
+            if connection.closed or len(connection.outgoing) > MAX_UNREAD:
+                self._followers.leave(connection)
+                self._close(connection)
+            elif events:
+                self._send(connection, event_lines(events))
 
     def _end(self, connection: _Connection) -> None:
         self._done(connection)
@@ -233,7 +291,7 @@ class Server:
         if outgoing:
             if len(outgoing) != before:
                 connection.deadline = time.monotonic() + REQUEST_DEADLINE
-        elif connection.busy:
+        elif connection.busy or connection.follows:
             connection.deadline = 0.0
         else:
             waited = REQUEST_DEADLINE if connection.incoming else IDLE_DEADLINE
@@ -272,15 +330,15 @@ class Server:
         try:
             job()
         finally:
-            self._post(self._worker_ended)
+            self.post(self._worker_ended)
 
     def _worker_ended(self) -> None:
         self._workers -= 1
         if self._waiting:
             self._in_worker(self._waiting.popleft())
 
-    def _post(self, result: Callable[[], None]) -> None:
-        """Have *result* called in the serving thread."""
+    def post(self, result: Callable[[], None]) -> None:
+        """Have *result* called in the serving thread. May be called from any thread and from a signal handler."""
         self._results.append(result)
         self._wake()
 
@@ -303,7 +361,10 @@ class _Connection:
         self.incoming = bytearray()
         self.outgoing = bytearray()
         self.relay = False
+        self.expected = True
+        """Its first request is on the way: a client connects in order to ask."""
         self.busy = False
+        self.follows = False
         self.finished = False
         """No request will follow; the connection ends when the answers are out."""
         self.closed = False

@@ -12,6 +12,9 @@ import apsw
 
 from sessiond import __version__, launch
 from sessiond.apps.base import Origin
+from sessiond.config import Config
+from sessiond.follow import Follower
+from sessiond.health import examine
 from sessiond.launch import Options
 from sessiond.protocol import PROTOCOL, Answer, Problem
 from sessiond.query import Query, Term, parse, when
@@ -29,8 +32,10 @@ MAX_LIMIT = 10_000
 """Rows of one answer at most."""
 MAX_WAIT = 600_000
 """ms that ``sync`` waits at most."""
-_WAITING = ("show", "plan", "sync")
+_WAITING = ("show", "plan", "sync", "doctor")
 """Operations that read a file, or wait for one to be read."""
+_STARTED = int(time.time() * 1000)
+"""When the daemon started."""
 
 
 class Blocks(Exception):  # noqa: N818 - no error: a request that may wait has to be run where it may
@@ -40,13 +45,21 @@ class Blocks(Exception):  # noqa: N818 - no error: a request that may wait has t
 class Service:
     """Answers requests. One for the daemon; may be called from several threads."""
 
-    def __init__(self, indexer: Indexer, watcher: Watcher, index_path: str, stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        indexer: Indexer,
+        watcher: Watcher,
+        index_path: str,
+        stop: Callable[[], None],
+        config: Config | None = None,
+    ) -> None:
         """Answer from the index that *indexer* writes; *stop* ends the daemon."""
         self._indexer = indexer
         self._watcher = watcher
         self._index_path = index_path
         self._stop = stop
-        self._started = int(time.time() * 1000)
+        self._config = config or Config()
+        self._notes: list[str] = []
         self._idle: list[tuple[int, Search]] = []
         self._apps = {root.app.name: root.app for root in indexer.roots}
         self._operations: dict[str, Callable[[dict[str, Any], Search], Answer]] = {
@@ -54,6 +67,7 @@ class Service:
             "show": self._show,
             "plan": self._plan,
             "status": self._status,
+            "doctor": self._doctor,
             "sync": self._sync,
             "reindex": self._reindex,
             "stop": self._end,
@@ -81,6 +95,27 @@ class Service:
         except (apsw.CorruptError, apsw.NotADBError):
             self._indexer.request_replace()
             raise Problem("internal", "the index is damaged and is being built again", "ask again") from None
+
+    def follow(self, request: dict[str, Any]) -> tuple[Follower, Answer]:
+        """Return who follows the query of *request* from now on, and the answer to it. Raises Problem."""
+        if request.get("v") != PROTOCOL:
+            raise Problem("usage", f"this daemon speaks version {PROTOCOL} of the protocol", 'send "v":1')
+        query = self._query(request)
+        with self._search() as search:
+            follower = Follower(query, search)
+        return follower, Answer([], {"following": follower.known})
+
+    def events(self, follower: Follower, rows: list[int], *, everything: bool) -> list[dict[str, Any]]:
+        """Return what the change of *rows*, or of *everything*, means to *follower*."""
+        try:
+            with self._search() as search:
+                return follower.start_over(search) if everything else follower.events(rows, search)
+        except apsw.Error:
+            return []  # The index is being replaced; word of that comes.
+
+    def note(self, problem: str) -> None:
+        """Have ``status`` tell of *problem* from now on."""
+        self._notes = [problem]
 
     def close(self) -> None:
         """Close the connections, so that the writer's is the last one and leaves no write-ahead log."""
@@ -194,8 +229,9 @@ class Service:
             carry=request.get("carry") is not False,
             folder=folder or None,
         )
-        store = os.path.realpath(app.roots({"HOME": os.environ.get("HOME", "/")})[0])
-        plan = launch.plan(app, session, options, store, app.live(session))
+        (store,) = app.roots({"HOME": os.environ.get("HOME", "/")})
+        default_store = os.path.realpath(store) == os.path.realpath(session.root)
+        plan = launch.plan(app, session, options, app.live(session), default_store=default_store)
         if row is not named:
             plan.checks.insert(0, Check("session", "noted", f"{named['id']} was continued in this one, {row['id']}"))
         try:
@@ -246,7 +282,7 @@ class Service:
             {
                 "version": __version__,
                 "pid": os.getpid(),
-                "started": self._started,
+                "started": _STARTED,
                 "sessions": search.listed(),
                 "hidden": search.unlisted(),
                 "units": search.units(),
@@ -261,11 +297,17 @@ class Service:
                 "units_read": self._indexer.units_read,
                 "bytes_read": self._indexer.bytes_read,
                 "problems": [
+                    *self._notes,
                     *([health.problem] if health.problem else []),
                     *(f"{number} unreadable: {reason}" for reason, number in problems.items()),
                 ],
             },
         )
+
+    def _doctor(self, request: dict[str, Any], search: Search) -> Answer:
+        found = examine(self._indexer, self._config, self._index_path)
+        found |= {"watch_problem": self._watcher.health().problem, "unreadable_reasons": search.problems()}
+        return Answer([], self._status(request, search).ok | found)
 
     def _sync(self, request: dict[str, Any], _search: Search) -> Answer:
         timeout = _integer(request, "timeout_ms", 10_000, 0, MAX_WAIT) / 1000

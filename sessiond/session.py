@@ -75,6 +75,8 @@ class Scan:
     """Why the unit could not be read as it should, for ``sess doctor``; no text of the transcript."""
     read: int = 0
     """Bytes read from the file."""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 class Part(NamedTuple):

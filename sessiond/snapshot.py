@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from sessiond.config import Config
 from sessiond.paths import snapshot_name
 from sessiond.schema import connect
 from sessiond.text import clean
@@ -41,8 +42,8 @@ SHARE = 0.2
 """Part of the time that may be spent on the files, when there are many to write."""
 SLICE = 0.05
 """Seconds of writing after which the thread rests."""
-PROMPT_TITLE, LISTED_TITLE = 40, 60
-"""Columns of a title in the text for a prompt, and in the list."""
+LISTED_TITLE = 60
+"""Columns of a title in the list."""
 
 _BELOW = "(cwd = :folder OR cwd > :from AND cwd < :to)"
 _ELSEWHERE = f"launch_dir IS NOT cwd AND hidden IS NULL AND {_BELOW} IS NOT 1"
@@ -84,8 +85,9 @@ _HARMLESS = str.maketrans({"$": "＄", "`": "ˋ", "\\": "＼", "%": "％", "!": 
 class Snapshots:
     """Keeps the files in step with the index."""
 
-    def __init__(self, folder: str, index_path: str, indexer: Indexer) -> None:
+    def __init__(self, folder: str, index_path: str, indexer: Indexer, config: Config | None = None) -> None:
         """Keep files in *folder* about the rows of the index at *index_path*, which *indexer* writes."""
+        self._config = config or Config()
         self._folder = folder
         self._index_path = index_path
         self._indexer = indexer
@@ -147,7 +149,7 @@ class Snapshots:
         """Write until nothing is left, or *deadline*."""
         db = self._reader()
         while not self._stopping and time.monotonic() < deadline and (folder := self._next()) is not None:
-            self._write(folder, _block(db, folder))
+            self._write(folder, _block(db, folder, self._config))
 
     def _next(self) -> str | None:
         """Return a folder whose file may be out of date: first of what just changed."""
@@ -259,7 +261,7 @@ class _Row(NamedTuple):
     title: str
 
 
-def _block(db: apsw.Connection, folder: str) -> bytes:
+def _block(db: apsw.Connection, folder: str, config: Config) -> bytes:
     """Return the records about *folder*, or nothing when it has no sessions."""
     from sess.render import cut
 
@@ -274,10 +276,13 @@ def _block(db: apsw.Connection, folder: str) -> bytes:
     rows = _rows(db, [*waiting, *(number for number in newest if number not in waiting)][:NEWEST])
     if not rows:
         return b""  # the last one vanished between two queries; word of it comes
-    title = cut(clean(rows[0].title) or "(no title)", PROMPT_TITLE).translate(_HARMLESS)
+    title = cut(clean(rows[0].title) or "(no title)", config.prompt_length).translate(_HARMLESS)
     many = f"{count - 1}+" if count == MOST else str(count)
     asks = "" if not waiting else "waiting: " if len(waiting) == 1 else f"{len(waiting)} waiting: "
-    records = [("\x1f".join((many, str(len(waiting)), f"{many} · {asks}{title}")))]
+    prompt = f"{many} · {asks}{title}"
+    if config.prompt_style == "count":
+        prompt = f"{many} · {len(waiting)} waiting" if waiting else many
+    records = ["\x1f".join((many, str(len(waiting)), prompt))]
     for row in rows:
         moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated // 1000))
         texts = (row.branch or "", (row.cwd or "").removeprefix(bounds["from"]), row.title)

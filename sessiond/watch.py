@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from sessiond.paths import identity
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -134,7 +136,7 @@ class InotifyWatcher:
                 self.start()
                 return
             for path, folder in list(self._folders.items()):
-                if folder.root and _identity(path) != folder.identity:
+                if folder.root and identity(path) != folder.identity:
                     self._lose("a root was replaced")
                     self._forget_below(path)
             self.refresh(report=True)
@@ -195,11 +197,11 @@ class InotifyWatcher:
 
     def _add(self, path: str, depth: int, *, root: bool = False, report: bool) -> None:
         """Watch *path* and *depth* levels of folders below it."""
-        identity = _identity(path)
+        found = identity(path)
         known = self._folders.get(path)
-        if identity is None or (known is not None and known.identity == identity and known.depth >= 0):
+        if found is None or (known is not None and known.identity == found and known.depth >= 0):
             return
-        self._watch(_Folder(self, path, identity, depth, root=root), self._mask)
+        self._watch(_Folder(self, path, found, depth, root=root), self._mask)
         if depth > 0 or report:
             self._list(path, depth, report=report)
 
@@ -231,7 +233,7 @@ class InotifyWatcher:
     def _await(self, path: str) -> None:
         """Watch *path* for new entries, unless it is watched anyway."""
         if path not in self._folders:
-            self._watch(_Folder(self, path, _identity(path), -1), self._entry_mask)
+            self._watch(_Folder(self, path, identity(path), -1), self._entry_mask)
 
     def _list(self, path: str, depth: int, *, report: bool) -> None:
         try:
@@ -250,7 +252,7 @@ class InotifyWatcher:
         if not os.path.isdir(path):
             del self._unwatched[path]
             return
-        self._watch(_Folder(self, path, _identity(path), depth), self._mask)
+        self._watch(_Folder(self, path, identity(path), depth), self._mask)
         self._list(path, depth, report=True)
 
     def _forget(self, path: str) -> None:
@@ -305,14 +307,6 @@ def _nearest_folder(path: str) -> str:
     while not os.path.isdir(path) and path != "/":
         path = os.path.dirname(path)
     return path
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _remote(path: str) -> bool:

@@ -12,10 +12,10 @@ import os
 import re
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sess import front
+from sess import front, manager
 from sess.relay import connect, daemon_pid, hung, write
 from sessiond import __version__
 from sessiond.paths import exposure, socket_path_problem
@@ -35,6 +35,9 @@ DAEMON = (sys.executable, "-E", "-P", "-m", "sessiond")
 _ASIDE = frozenset({"status", "stop"})
 """What is asked of the daemon as it is: it is neither started nor replaced for that."""
 
+_TRIES = 3
+"""Times that a request is put when the daemon ends before it has answered."""
+
 
 def run(paths: Paths, context: Mapping[str, bytes], words: Sequence[bytes]) -> int:
     """Run a command in this process, for a client that knows *context*, and return its exit code."""
@@ -47,9 +50,17 @@ def run(paths: Paths, context: Mapping[str, bytes], words: Sequence[bytes]) -> i
 
     def ask_ready(request: dict[str, Any]) -> Answer:
         nonlocal ready
-        if not ready and request["op"] not in _ASIDE:
-            ensure(paths)
-            ready = True
+        if request["op"] in _ASIDE:
+            return ask(paths, request)
+        for _ in range(_TRIES - 1):
+            if not ready:
+                ensure(paths)
+                ready = True
+            try:
+                return ask(paths, request)
+            except front.NotRunning:
+                ready = False  # it is just being replaced
+        ensure(paths)
         return ask(paths, request)
 
     def emit(fd: int, text: str) -> None:
@@ -87,6 +98,26 @@ def ask(paths: Paths, request: dict[str, Any]) -> Answer:
     raise front.NotRunning
 
 
+def follow(paths: Paths, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what the daemon tells of changes, until it ends. Raises Problem."""
+    pending = b""
+    try:
+        with closing(connect(paths)) as connection:
+            connection.settimeout(None)
+            connection.sendall(json.dumps({"v": PROTOCOL, **request}).encode() + b"\n")
+            while data := connection.recv(1 << 16):
+                *lines, pending = (pending + data).split(b"\n")
+                for part in map(json.loads, lines):
+                    if "error" in part:
+                        raise _problem(part["error"])
+                    if "event" in part:
+                        yield part
+    except TimeoutError:
+        raise hung(paths) from None
+    except OSError as error:
+        raise Problem("unreachable", f"the daemon cannot be followed: {error.strerror or error}", "Try again.") from None
+
+
 def _problem(error: dict[str, str]) -> Problem:
     code = error["code"] if error["code"] in EXITS else "internal"  # a later daemon may have more
     return Problem(code, error["message"], error["hint"])
@@ -97,22 +128,23 @@ def ensure(paths: Paths, command: Sequence[str] = DAEMON) -> None:
 
     A running one that is older is told to stop first. Raises Problem when it cannot be.
     """
-    if not _has_to_start(_running(paths)):
+    if not _has_to_start(running(paths)):
         return
     if problem := socket_path_problem(paths.socket, sys.platform):
         raise Problem("unreachable", f"no daemon can be started: {problem}", "Set SESS_RUNTIME_DIR to a shorter path.")
     # The outermost first: made on the way to another one, a folder would be open to others.
     for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
-        _make_private(folder)
-    with _startup_lock(paths):
+        make_private(folder)
+    with startup_lock(paths):
         deadline = time.monotonic() + START
-        version = _running(paths)
+        version = running(paths)
         if not _has_to_start(version):
             return
         if version:
-            ask(paths, {"v": PROTOCOL, "op": "stop"})
-        _wait_for_lock(paths, deadline)
-        if _running(paths) != __version__:
+            with suppress(front.NotRunning):
+                ask(paths, {"v": PROTOCOL, "op": "stop"})
+        wait_for_lock(paths, deadline)
+        if running(paths) != __version__ and not _start_service(paths, deadline):
             _start(paths, command, deadline)
 
 
@@ -135,7 +167,7 @@ def _has_to_start(version: str) -> bool:
     return True
 
 
-def _running(paths: Paths) -> str:
+def running(paths: Paths) -> str:
     """Return the version of the daemon that answers, or ``""`` when none does."""
     try:
         return str(ask(paths, {"v": PROTOCOL, "op": "status"}).ok["version"])
@@ -148,7 +180,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def _make_private(folder: str) -> None:
+def make_private(folder: str) -> None:
     """Create *folder* for this user alone. Raises Problem when it is there and is not."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -164,11 +196,11 @@ def _make_private(folder: str) -> None:
 
 
 @contextmanager
-def _startup_lock(paths: Paths) -> Iterator[None]:
+def startup_lock(paths: Paths) -> Iterator[None]:
     """Hold the lock by which of several clients one starts the daemon. Its file stays: a lock is an inode."""
     lock = os.open(paths.runtime + "/startup.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        for _ in _until(time.monotonic() + 2 * START):  # its holder may wait for an end and for a start
+        for _ in until(time.monotonic() + 2 * START):  # its holder may wait for an end and for a start
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
@@ -181,18 +213,18 @@ def _startup_lock(paths: Paths) -> Iterator[None]:
         os.close(lock)
 
 
-def _wait_for_lock(paths: Paths, deadline: float) -> None:
+def wait_for_lock(paths: Paths, deadline: float) -> None:
     """Return once no daemon holds the daemon's lock, or one that systemd or a person just started answers."""
     try:
         lock = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        for _ in _until(deadline):
+        for _ in until(deadline):
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                if _running(paths) == __version__:
+                if running(paths) == __version__:
                     return
             else:
                 return
@@ -203,6 +235,19 @@ def _wait_for_lock(paths: Paths, deadline: float) -> None:
         f"a daemon holds {paths.lock} and does not answer",
         f"End it with `kill -9 {daemon_pid(paths) or 'PID'}` and try again; its log: {paths.log}",
     )
+
+
+def _start_service(paths: Paths, deadline: float) -> bool:
+    """Have the service manager start the daemon, if it is to serve here; return whether it answers."""
+    service = manager.installed(paths, os.environ)
+    if service is None or not service.try_start():
+        return False
+    for _ in until(deadline):
+        if running(paths) == __version__:
+            return True
+        if service.state().active == "failed":
+            break
+    return False
 
 
 def _start(paths: Paths, command: Sequence[str], deadline: float) -> None:
@@ -216,9 +261,9 @@ def _start(paths: Paths, command: Sequence[str], deadline: float) -> None:
         command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, umask=0o077
     )
     os.close(log)
-    for _ in _until(deadline):
+    for _ in until(deadline):
         ended = child.poll()
-        if _running(paths):
+        if running(paths):
             return
         if ended is not None:
             how = f"it was killed by signal {-ended}" if ended < 0 else f"it ended with exit code {ended}"
@@ -242,7 +287,7 @@ def _last_line(path: str, start: int) -> str:
     return next((line for line in reversed(lines) if line.strip()), "it wrote nothing to its log")
 
 
-def _until(deadline: float) -> Iterator[None]:
+def until(deadline: float) -> Iterator[None]:
     """Yield at once, then after growing pauses until *deadline*, at least once."""
     pause = 0.005
     while True:

@@ -28,13 +28,24 @@ COMMANDS = {
     "find": "search; without a query, the most recent",
     "show": "everything known of one session",
     "resume": "check, then go on with a session",
+    "pick": "choose a session as you type, and resume it",
+    "reopen": "the sessions that ended without being closed",
+    "watch": "follow changes as they happen",
     "status": "is the daemon well",
     "reindex": "rebuild the index",
     "stop": "stop the daemon",
+    "service": "the daemon as a login service",
+    "doctor": "is everything well, and what to do if not",
+    "config": "what is configured, and where it comes from",
+    "init": "shell code: prompt, completion, the picker on a key",
+    "prompt": "the text for a prompt that can only run a command",
 }
 """What each command does. Its parser and its code are in the module of its name in `commands`."""
 
-LOCAL = frozenset({"resume"})
+INTERNAL = frozenset({"_complete", "_rows"})
+"""Commands that only our own shell code and the picker call."""
+
+LOCAL = frozenset({"resume", "pick", "reopen", "watch", "prompt", "service", "doctor", "config"})
 """Commands that need the person's terminal or become another program: the client's own process runs them."""
 
 _LIST = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
@@ -139,7 +150,7 @@ def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local:
         name, words = "find", words
     else:
         name, words = first, words[1:]
-    if name not in COMMANDS:
+    if name not in COMMANDS and name not in INTERNAL:
         near = nearest(name, COMMANDS)
         meant = f"Did you mean `sess {near}`? " if near else ""
         raise Problem(

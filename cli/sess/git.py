@@ -96,7 +96,7 @@ def worktree_of(folder: str, branch: str) -> str | None:
 
 def changes(folder: str) -> int:
     """Return how many files have changes that are not committed. Raises Failed."""
-    return ask(folder, "status", "--porcelain", "-z", "--no-renames").count("\0")
+    return ask(folder, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty").count("\0")
 
 
 def moved(folder: str, commit: str) -> tuple[int, int]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sess import git, render
 from sess.quoting import quoted
-from sessiond.launch import Check
 from sessiond.protocol import Problem
+from sessiond.session import Check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,12 +33,18 @@ def named(row: Row) -> Row:
     return {key: row[key] for key in ("id", "app", "root")}
 
 
-def look(row: Row, plan: Plan, home: str, ask: Ask) -> Iterator[Check]:
-    """Yield what a person should know of the folder that *plan* resumes *row* in, as it is now."""
+def checks(row: Row, plan: Plan, home: str, ask: Ask) -> list[Check]:
+    """Return what a person should know before *row* is resumed as *plan* says: what the daemon and the folder tell."""
+    known = [Check(**check) for check in plan["checks"]]
+    if any(check.name == "session" and check.state == "refused" for check in known):
+        return known
+    return [*_folder(row, plan, home, ask), *known]
+
+
+def _folder(row: Row, plan: Plan, home: str, ask: Ask) -> Iterator[Check]:
     folder = plan["folder"]
-    if not folder or not os.path.isabs(folder):
-        text = f"not an absolute path: {folder}" if folder else "none is recorded"
-        yield Check("folder", "refused", text, "Say where to go on: --dir DIR")
+    if not folder:
+        yield Check("folder", "refused", "none is recorded", "Say where to go on: --dir DIR")
     elif not os.path.isdir(folder):
         yield Check("folder", "refused", f"{render.folder(folder, home)} is gone", _gone(row, plan, home, ask))
     elif not os.access(folder, os.X_OK):

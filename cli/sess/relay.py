@@ -11,16 +11,23 @@ import time
 
 from sessiond import __version__
 from sessiond.paths import exposure, is_private, locate
-from sessiond.protocol import HANDED_BACK, INTERRUPTED, MAX_REQUEST, Problem, relay_request
+from sessiond.protocol import DONE, HANDED_BACK, INTERRUPTED, MAX_REQUEST, NOTHING, UNREACHABLE, Problem, relay_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from sessiond.paths import Paths
 
 SILENCE = 5
 """Seconds without a byte after which the daemon counts as hung. One at work sends an empty frame each second."""
+
+COMPLETION = 0.1
+"""The same for what completes a line, which gives up in silence: a person is typing."""
+
+_CARERS = (b"service", b"doctor", b"config")
+"""Commands that look after the daemon, so that one which hangs is none of their concern."""
 
 PIPE_CLOSED = 141
 """What a shell reports of other tools when their reader has gone: 128 + SIGPIPE."""
@@ -42,30 +49,93 @@ def main() -> "NoReturn":
 def _run() -> int:
     _occupy_closed_descriptors()
     words = [word.encode(sys.getfilesystemencoding(), "surrogateescape") for word in sys.argv[1:]]
-    paths = _paths()
-    context = _context()
-    request = relay_request(__version__, context, words)
-    if len(request) > MAX_REQUEST:
-        raise Problem("usage", f"the command is too long: it may have {MAX_REQUEST} bytes", "Use fewer words.")
+    where = paths()
+    if (code := _alone(words, where)) is not None:
+        return code
+    known = context()
+    if words and words[0] in _CARERS:
+        from sess import client
+
+        return client.run(where, known, words)
+    completing = words[:1] == [b"_complete"]
     try:
-        connection = connect(paths)
-        connection.sendall(request)
-        code = _copy(connection)
+        if words[:1] == [b"pick"] and (code := _pick(where, known)) is not None:
+            return code
+        code = relayed(where, known, words, patience=COMPLETION if completing else SILENCE)
         if code != HANDED_BACK:
             return code
         # It is of another version, or the command needs this process.
     except TimeoutError:
-        raise hung(paths) from None
+        if completing:
+            return UNREACHABLE
+        raise hung(where) from None
     except OSError:
         pass  # There is none, or it is just ending.
+    if completing:
+        return UNREACHABLE
 
     from sess import client
 
-    return client.run(paths, context, words)
+    return client.run(where, known, words)
 
 
-def connect(paths: "Paths") -> _socket.socket:
-    """Return a connection to the daemon.
+def _pick(where: "Paths", known: dict[str, bytes]) -> int | None:
+    """Run the picker; None when its words need a closer look. Raises OSError when there is no daemon."""
+    from sess.picker import Picker
+
+    def then(words: list[bytes]) -> int:
+        from sess import client
+
+        return client.run(where, known, words)
+
+    try:
+        picker = Picker(where, known, then, sys.argv[2:])
+    except ValueError:
+        return None
+    return picker.run()
+
+
+def relayed(
+    where: "Paths",
+    known: dict[str, bytes],
+    words: "list[bytes]",
+    put: "Callable[[int, bytes], None] | None" = None,
+    patience: float = SILENCE,
+) -> int:
+    """Have the daemon run a command and return its exit code, or `HANDED_BACK`.
+
+    Its output goes to *put*, or else to stdout and stderr. Raises TimeoutError after *patience* seconds of
+    silence, another OSError when there is no daemon, Problem.
+    """
+    request = relay_request(__version__, known, words)
+    if len(request) > MAX_REQUEST:
+        raise Problem("usage", f"the command is too long: it may have {MAX_REQUEST} bytes", "Use fewer words.")
+    connection = connect(where, patience)
+    connection.sendall(request)
+    return _copy(connection, put or write)
+
+
+def _alone(words: "list[bytes]", where: "Paths") -> int | None:
+    """Run what every prompt or shell waits for, and return its exit code; None for what is no such command.
+
+    It works without a daemon and beside one that hangs.
+    """
+    if words == [b"prompt"]:
+        from sess import prompt
+
+        shown = prompt.text(where)
+        write(1, shown and shown + b"\n")
+        return DONE if shown else NOTHING
+    if len(words) == 2 and words[0] == b"init" and words[1] in (b"bash", b"zsh", b"fish"):
+        from sess import shellcode
+
+        write(1, shellcode.code(words[1].decode(), where))
+        return DONE
+    return None
+
+
+def connect(paths: "Paths", patience: float = SILENCE) -> _socket.socket:
+    """Return a connection to the daemon, on which nothing takes longer than *patience* seconds.
 
     Raises TimeoutError when it does not accept, another OSError when there is none, and
     Problem when the socket may be somebody else's.
@@ -81,8 +151,8 @@ def connect(paths: "Paths") -> _socket.socket:
     if found.st_uid != uid or found.st_mode & 0o170000 != 0o140000:
         raise Problem("refused", f"the daemon is not asked: {paths.socket} is no socket of yours", "Remove it.")
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    connection.settimeout(SILENCE)
-    deadline = time.monotonic() + SILENCE
+    connection.settimeout(patience)
+    deadline = time.monotonic() + patience
     while True:
         try:
             connection.connect(paths.socket)
@@ -90,7 +160,7 @@ def connect(paths: "Paths") -> _socket.socket:
             # Linux says so at once when the backlog of a daemon that does not accept is full.
             if time.monotonic() > deadline:
                 raise TimeoutError from None
-            time.sleep(0.05)
+            time.sleep(patience / 100)
         else:
             return connection
 
@@ -145,7 +215,8 @@ def _occupy_closed_descriptors() -> None:
     posix.close(fd)
 
 
-def _paths() -> "Paths":
+def paths() -> "Paths":
+    """Return where this user's daemon and its files are."""
     encoding = sys.getfilesystemencoding()
     environment = {
         key.decode(encoding, "surrogateescape"): value.decode(encoding, "surrogateescape")
@@ -154,7 +225,7 @@ def _paths() -> "Paths":
     return locate(environment, posix.getuid(), sys.platform, is_private)
 
 
-def _context() -> dict[str, bytes]:
+def context() -> dict[str, bytes]:
     """Return what the front has to know of this process, as ``Context.from_items`` reads it."""
     environment = posix.environ
     terminals = "".join(fd for fd in "012" if posix.isatty(int(fd)))
@@ -162,20 +233,20 @@ def _context() -> dict[str, bytes]:
     if not columns.isdigit():
         columns = b"%d" % posix.get_terminal_size(1).columns if "1" in terminals else b"0"
     color = "1" in terminals and not environment.get(b"NO_COLOR") and environment.get(b"TERM", b"dumb") != b"dumb"
-    context = {
+    known = {
         "home": environment.get(b"HOME", b""),
         "columns": columns,
         "tty": terminals.encode(),
         "color": b"1" if color else b"0",
     }
     try:
-        return {**context, "cwd": posix.getcwdb()}
+        return {**known, "cwd": posix.getcwdb()}
     except OSError:
-        return context  # The folder is gone; only `--here` needs it.
+        return known  # The folder is gone; only `--here` needs it.
 
 
-def _copy(connection: _socket.socket) -> int:
-    """Copy the answer and return its exit code, or `HANDED_BACK`.
+def _copy(connection: _socket.socket, put: "Callable[[int, bytes], None]") -> int:
+    """Copy the answer to *put* and return its exit code, or `HANDED_BACK`.
 
     Raises OSError when the connection ends before any output.
     """
@@ -192,11 +263,11 @@ def _copy(connection: _socket.socket) -> int:
                 return int(number)
             fd, left = (b"1", b"2").index(kind) + 1, int(number)
             while left > len(rest):
-                write(fd, rest)
+                put(fd, rest)
                 left -= len(rest)
                 copied = True
                 rest = _receive(connection)
-            write(fd, rest[:left])
+            put(fd, rest[:left])
             copied = copied or left > 0
             pending = rest[left:]
     except ConnectionError:

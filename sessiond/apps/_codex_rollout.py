@@ -6,10 +6,12 @@ two records, and a file may be compressed; docs/formats.md lists what is read.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from sessiond.apps._jsonl import (
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessiond.apps._jsonl import HeadLine
-    from sessiond.session import Facts, Previous
+    from sessiond.session import Facts, Previous, Stat, Unit
 
     Record = dict[str, Any]
 
@@ -52,17 +54,65 @@ UNPACKED = 64 << 20
 WINDOW_LOG = 23
 """A zstd frame may ask for 8 MiB of memory; Codex's level 3 needs 2 MiB."""
 
+RECENT = 86_400_000
+"""ms since the last write within which a rollout is asked for an open turn."""
+SILENT = 600_000
+"""ms without a write after which an open turn counts as ended, where nothing tells who writes."""
+
 _ID = re.compile(ID)
 _COMMIT = re.compile("[0-9a-f]{7,64}")
 _NAMED = re.compile(rf"({ID})(?:_{ID})?\.jsonl")
 _PROMPTS = (b'"UserMessage"', b'"user_message"', b'"thread_goal_updated"')
 _BARE_PROMPTS = (b'"input_text"',)
 _SETTINGS = b'"approval_policy"'
+_TURN = (
+    (b'"task_complete"', ""),
+    (b'"turn_complete"', ""),
+    (b'"turn_aborted"', ""),
+    (b'"task_started"', "busy"),
+    (b'"turn_started"', "busy"),
+    (b'_approval_request"', "waiting"),
+    (b'"request_user_input"', "waiting"),
+)
+"""The events by which a turn begins, ends and waits. The requests are not in the recordings up to 0.171."""
 _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
 
 
-def read(path: str, previous: Previous | None) -> Scan:
-    """Return the facts of the rollout at *path*; see `App.read`."""
+def read_live(unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
+    """Return the facts of the rollout *unit*, also whether a process has it open, or had it when a turn broke off."""
+    silent = time.time() * 1000 - stat.mtime
+    scan = read(unit.path, previous, recent=silent < RECENT)
+    for thread, facts in scan.facts.items():
+        facts.pop("live", None)
+        facts.pop("lost", None)
+        turn, held = facts.get("turn"), None
+        if turn is not None or silent < RECENT:
+            held = _writing(unit.root, thread)
+        if held or (held is None and turn and silent < SILENT):
+            facts["live"] = turn or "idle"
+            scan.volatile = True
+        elif held is False and turn:
+            facts["lost"] = stat.mtime
+    return scan
+
+
+def _writing(root: str, thread: str) -> bool | None:
+    """Return whether a process holds the writer lock of *thread*; None when that cannot be told.
+
+    0.147 and later lock ``thread-writer-locks/<thread>.lock`` for as long as a thread is open, also in the
+    background (openai/codex#38150, #45406). The file stays behind and is not opened: Linux lists who locks what.
+    """
+    try:
+        lock = os.stat(f"{root}/thread-writer-locks/{thread}.lock", follow_symlinks=False)
+        with open("/proc/locks", "rb") as locks:
+            held = {field.rpartition(b":")[2] for line in locks for field in line.split()[-3:-2]}
+    except OSError:
+        return None
+    return b"%d" % lock.st_ino in held
+
+
+def read(path: str, previous: Previous | None, *, recent: bool) -> Scan:
+    """Return the facts of the rollout at *path*; see `App.read`. Of a *recent* one also whether a turn is open."""
     session, known = next(iter(previous.facts.items()), ("", {})) if previous else ("", {})
     start = known.get("end", 0)
     with _open(path) as rollout:
@@ -84,12 +134,35 @@ def read(path: str, previous: Previous | None) -> Scan:
             settings=tail.last(_SETTINGS, _settings),
             name=tail.last(b'"thread_name_updated"', _name),
         )
+        if recent and (state := turn(tail, facts.get("turn"))) is not None:
+            facts["turn"] = state
         if not facts.get("prompt"):
             # The first prompt can lie beyond the head (openai/codex#21619); a later one is better than none.
             prompt = _last_prompt(tail, _BARE_PROMPTS if facts.get("bare") else _PROMPTS)
             facts |= given(asked=facts.get("asked") or prompt is not None, prompt=headline(prompt))
         facts |= {"end": tail.end, "guard": guard(rollout, tail.end)}
         return Scan({session: facts}, read=rollout.read)
+
+
+def turn(tail: Tail, before: str | None) -> str | None:
+    """Return how the last turn stands after *tail*, when *before* it stood so.
+
+    ``busy``, ``waiting``, ``""`` for ended; None for not known.
+    """
+    latest = tail.last(b'"timestamp"', lambda record: milliseconds(record.get("timestamp")))
+    events = [(tail.last(needle, functools.partial(_when, needle)) or 0, state) for needle, state in _TURN]
+    moment, state = max(events)
+    if not moment:
+        moment, state = 0, before
+    # What came after a request answered it.
+    return "busy" if state == "waiting" and latest and latest > moment else state
+
+
+def _when(needle: bytes, record: Record) -> int | None:
+    payload = record.get("payload")
+    kind = payload.get("type") if isinstance(payload, dict) and record.get("type") == "event_msg" else None
+    fits = isinstance(kind, str) and f'"{kind}"'.encode().endswith(needle)
+    return milliseconds(record.get("timestamp")) if fits else None
 
 
 def prompts(paths: list[str]) -> tuple[str | None, str | None]:

@@ -67,6 +67,8 @@ class App(ABC):
     """The command that a resume starts."""
     store_variable: str
     """The environment variable that tells the program of a store other than its default."""
+    variables: tuple[str, ...] = ()
+    """Other environment variables that decide where it keeps what is read here."""
     markers: tuple[str, ...] = ()
     """Environment variables that make a session started inside another one behave as a part of it."""
     modes: tuple[Modes, ...]

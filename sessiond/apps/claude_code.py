@@ -144,8 +144,8 @@ class ClaudeCode(App):
             if record is None:
                 known = previous.facts if previous else {}
                 return Scan(known, volatile=True, problem="not a small JSON object", read=file.read)
-            facts = _name(unit, record) if unit.kind == "title" else _life(unit, record)
-            return Scan(facts, volatile=unit.kind == "live" and bool(facts), read=file.read)
+            facts = _name(unit, record) if unit.kind == "title" else _life(unit, stat, record)
+            return Scan(facts, volatile=any("live" in fact for fact in facts.values()), read=file.read)
 
     def merge(self, id: str, parts: list[Part]) -> Session | None:
         """Return the row of the newest transcript, with its title file and whether a process has it open."""
@@ -156,7 +156,10 @@ class ClaudeCode(App):
         unit, stat, facts, gone = transcripts[0]
         copies = [part.facts for part in transcripts[1:]]
         sidecar = next((part.facts["title"] for part in newest_first if part.unit.kind == "title"), None)
-        live = next((part.facts["live"] for part in newest_first if part.unit.kind == "live" and not part.gone), None)
+        lives = [part for part in newest_first if part.unit.kind == "live"]
+        live = next((part.facts["live"] for part in lives if not part.gone and "live" in part.facts), None)
+        # What was seen last counts: who resumed it after a crash and closed it then has nothing to reopen.
+        last = max(lives, key=lambda part: part.stat.mtime_ns, default=None)
         return Session(
             app=self.name,
             id=id,
@@ -174,6 +177,7 @@ class ClaudeCode(App):
             effort=facts.get("effort"),
             approval=facts.get("approval"),
             live=live,
+            lost=last.facts.get("lost") if last and live is None else None,
             hidden="deleted" if gone else _hidden(facts),
             successor=facts.get("successor"),
         )
@@ -193,17 +197,21 @@ class ClaudeCode(App):
             names = _live_files(os.listdir(folder))
         except OSError:
             return None
+        torn = False
         for kind, name in names:
             unit = Unit(self.name, session.root, f"{folder}/{name}", kind)
             try:
-                found = self.read(unit, self.stat(unit), None).facts.get(session.id)
+                scan = self.read(unit, self.stat(unit), None)
             except OSError:
                 continue
-            if found:
+            torn = torn or bool(scan.problem)
+            found = scan.facts.get(session.id)
+            if found and "live" in found:
                 pid = name.removesuffix(".json")
                 terminal = _terminal(pid)
                 return Live(found["live"], f"in process {pid}" + (f" on {terminal}" if terminal else ""))
-        return None
+        # A record that is just being written may be the one: then what was read of it before counts.
+        return super().live(session) if torn else None
 
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002 - it goes by where it is started
         """Return ``claude --resume`` with what a resume does not restore by itself: effort never, the rest by release.
@@ -238,13 +246,18 @@ def _name(unit: Unit, record: Facts) -> dict[str, Facts]:
     return {os.path.basename(os.path.dirname(unit.path)): {"title": name}} if name else {}
 
 
-def _life(unit: Unit, record: Facts) -> dict[str, Facts]:
-    """Return what a ``sessions/<pid>.json`` says while its process runs: kill -9 leaves the file behind."""
+def _life(unit: Unit, stat: Stat, record: Facts) -> dict[str, Facts]:
+    """Return what a ``sessions/<pid>.json`` says: the state of its process, or since when that is lost.
+
+    A clean end removes the file; a crash, a kill and a loss of power leave it behind.
+    """
     session, begun = record.get("sessionId"), str(record.get("procStart"))
     pid = os.path.basename(unit.path).removesuffix(".json")
-    if not isinstance(session, str) or not _ID.fullmatch(session) or started(pid) != " ".join(begun.split()):
+    if not isinstance(session, str) or not _ID.fullmatch(session):
         return {}
-    return {session: {"live": _LIVE.get(str(record.get("status")), "idle")}}
+    if started(pid) == " ".join(begun.split()):
+        return {session: {"live": _LIVE.get(str(record.get("status")), "idle")}}
+    return {session: {"lost": stat.mtime}}
 
 
 def started(pid: str) -> str | None:

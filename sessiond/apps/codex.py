@@ -62,6 +62,7 @@ class Codex(App):
     name = "codex"
     program = "codex"
     store_variable = "CODEX_HOME"
+    variables = ("CODEX_SQLITE_HOME",)
     # A bare resume restores all of them, full access too (0.171). `-a untrusted` is an error from 0.153 on,
     # `-a on-failure` from 0.144 on. Where untrusted asks before most commands, a read-only sandbox asks
     # before all that change something: together with on-request that allows no more.
@@ -136,10 +137,10 @@ class Codex(App):
         """Return what tells whether *unit* changed, be it the write-ahead log of a database."""
         return _with_log(unit, super().stat(unit))
 
-    def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:  # noqa: ARG002 - each opens its own
+    def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
         """Read *unit*, as `App.read` says. A database that cannot be read now raises OSError."""
         if unit.kind == "rollout":
-            return _codex_rollout.read(unit.path, previous)
+            return _codex_rollout.read_live(unit, stat, previous)
         return _read_names(unit.path, previous) if unit.kind == "names" else _read_database(unit.path)
 
     def merge(self, id: str, parts: list[Part]) -> Session | None:
@@ -180,6 +181,8 @@ class Codex(App):
             approval=_first("approval", latest),
             sandbox=_first("sandbox", latest),
             archived=_archived(last.unit.path),
+            live=None if last.gone else last.facts.get("live"),
+            lost=None if last.gone else last.facts.get("lost"),
             hidden="deleted" if last.gone else _hidden([thread, *newest_first], known=bool(row or name)),
         )
 

@@ -16,6 +16,7 @@ import pytest
 import wcwidth
 
 from sessiond.paths import Paths
+from tests.cli.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,3 +112,11 @@ def listen(runtime: Path) -> Iterator[Callable[[Handler], None]]:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    """A person's machine, shared by the tests of a module."""
+    machine = Machine()
+    yield machine
+    machine.close()

@@ -14,13 +14,31 @@ from sessiond.protocol import Answer, Problem
 from tests.cli.asking import TERMINAL, Asked, row, run
 
 PROMPTS = {"first_prompt": None, "last_prompt": None, "prompt_problem": None}
+ID = "84cdfff0-1111-4222-8333-444455556666"
+PLAN = {
+    "argv": ["claude", "--resume", ID],
+    "folder": "/home/anna/src/shop",
+    "set": {},
+    "unset": ["CLAUDECODE"],
+    "carried": {},
+    "withheld": [],
+    "checks": [],
+    "folder_gone": "make it again",
+    "commit": None,
+    "repository": None,
+}
 
 
-def shown(row: dict[str, Any], ok: dict[str, Any] | None = None, **context: Any) -> dict[str, str]:
+def known(row: dict[str, Any], ok: dict[str, Any] | None = None, plan: dict[str, Any] | None = None) -> Asked:
+    """Answer what `show` asks: the session, and how it would be resumed."""
+    return Asked(Answer([row], {**PROMPTS, **(ok or {})}), Answer([row], {**PLAN, **(plan or {})}))
+
+
+def shown(
+    row: dict[str, Any], ok: dict[str, Any] | None = None, plan: dict[str, Any] | None = None, **context: Any
+) -> dict[str, str]:
     """Return what `show` says, by name."""
-    code, out, err = run(
-        ["show", "84cd"], Asked(Answer([row], {**PROMPTS, **(ok or {})})), TERMINAL._replace(**context)
-    )
+    code, out, err = run(["show", "84cd"], known(row, ok, plan), TERMINAL._replace(**context))
     assert (code, err) == (0, "")
     fields = re.split(r"\n(?! )", out.rstrip("\n"))
     assert all(field[11] == " " != field[12] for field in fields)
@@ -29,9 +47,10 @@ def shown(row: dict[str, Any], ok: dict[str, Any] | None = None, **context: Any)
 
 def test_show_asks_for_one_session() -> None:
     """By what was typed of its id."""
-    asked = Asked(Answer([row()], PROMPTS))
+    asked = known(row())
     run(["show", "84cd"], asked)
-    assert asked.requests == [{"v": 1, "op": "show", "id": "84cd"}]
+    plan = {"v": 1, "op": "plan", "id": ID, "app": "claude", "root": "/home/anna/.claude"}
+    assert asked.requests == [{"v": 1, "op": "show", "id": "84cd"}, plan]
 
 
 def test_show_says_what_is_known() -> None:
@@ -44,6 +63,7 @@ def test_show_says_what_is_known() -> None:
         "folder": "~/src/shop",
         "active": shown(row(updated=now))["active"],
         "file": "~/.claude/projects/shop/84cdfff0.jsonl (12.3 kB)",
+        "resume": f"cd /home/anna/src/shop && claude --resume {ID}",
     }
     assert re.fullmatch(r"just now \(\d{4}-\d\d-\d\d \d\d:\d\d [+-]\d{4}\)", shown(row(updated=now))["active"])
 
@@ -101,19 +121,36 @@ def test_a_long_prompt_is_wrapped_on_a_terminal_and_whole_elsewhere() -> None:
 def test_nothing_shown_can_steer_the_terminal() -> None:
     """Whatever the transcript holds."""
     hostile = "a\x1b]0;x\x07\u202eb\nc"
-    out = run(["show", "84cd"], Asked(Answer(
-        [row(title=hostile, cwd=f"/{hostile}", branch=hostile, model=hostile, path=f"/{hostile}")],
-        {**PROMPTS, "first_prompt": hostile, "prompt_problem": hostile},
-    )))[1]  # fmt: skip
+    withheld = {"name": "model", "state": "noted", "text": hostile, "hint": ""}
+    out = run(["show", "84cd"], known(
+        row(title=hostile, cwd=f"/{hostile}", branch=hostile, model=hostile, path=f"/{hostile}"),
+        {"first_prompt": hostile, "prompt_problem": hostile},
+        {"folder": f"/{hostile}", "set": {"CODEX_HOME": f"/{hostile}"}, "checks": [withheld]},
+    ))[1]  # fmt: skip
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out)
-    assert len(out.splitlines()) == 11
+    assert len(out.splitlines()) == 13
 
 
-def test_show_as_json_is_the_row_and_the_prompts() -> None:
+def test_show_says_how_the_session_would_be_resumed() -> None:
+    """On one line, to be copied; not when it would be refused."""
+    argv = ["claude", "--resume", ID, "--model", "claude-opus-5-5[1m]", "--permission-mode", "default"]
+    withheld = {"name": "approval", "state": "noted", "text": "auto is withheld", "hint": ""}
+    found = shown(row(), plan={"argv": argv, "set": {"CODEX_HOME": "/x y"}, "checks": [withheld]}, columns=40)
+    command = f"claude --resume {ID} --model claude-opus-5-5\\[1m\\] --permission-mode default"
+    assert found["resume"] == f"cd /home/anna/src/shop && env CODEX_HOME=/x\\ y {command}"
+    assert found["noted"] == "approval: auto is withheld"
+    refused = shown(row(), plan={"checks": [withheld, {**withheld, "state": "refused", "name": "live"}]})
+    assert refused["refused"] == "live: auto is withheld"
+    assert "resume" not in refused
+    assert "resume" not in shown(row(), plan={"folder": None})
+
+
+def test_show_as_json_is_the_row_the_prompts_and_the_plan() -> None:
     """In full."""
-    code, out, _ = run(["show", "84cd", "--json"], Asked(Answer([row()], {**PROMPTS, "first_prompt": "hi\x1b"})))
+    code, out, _ = run(["show", "84cd", "--json"], known(row(), {"first_prompt": "hi\x1b"}))
     assert code == 0
-    assert json.loads(out) == {**row(), "first_prompt": "hi\x1b", "last_prompt": None}
+    plan = {key: PLAN[key] for key in ("argv", "folder", "set", "unset", "carried", "withheld", "checks")}
+    assert json.loads(out) == {**row(), "first_prompt": "hi\x1b", "last_prompt": None, "plan": plan}
     assert out.isascii()
 
 

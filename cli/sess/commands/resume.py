@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -9,13 +10,13 @@ import shutil
 import signal
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from sess import preflight, quoting, render
 from sess.commands import find
 from sess.options import Parser
-from sessiond.launch import Check
 from sessiond.protocol import DONE, NO_PROGRAM, REFUSED, Problem
+from sessiond.session import Check
 from sessiond.text import clean
 
 if TYPE_CHECKING:
@@ -27,13 +28,14 @@ Row = dict[str, Any]
 
 _CHOICE = 9
 """Sessions offered at most when several match."""
+_MORE = "There are more: use more words."
 _PREFIX = re.compile("[0-9A-Za-z_-]{4,}")
 
 _DESCRIPTION = """\
 Go on with a session: in its folder, with its model, effort and permissions.
 
-What changed since is said before anything starts; a permission looser than the
-agent's own default is not carried. Options after -- go to the agent as they are.
+What changed since is said before anything starts; a permission looser than
+the agent's own default is not carried. What follows -- goes to the agent.
 """
 
 
@@ -53,48 +55,97 @@ def parser() -> Parser:
     return parser
 
 
+class _Attempt(NamedTuple):
+    """What would be run, and what was found of it."""
+
+    row: Row
+    plan: dict[str, Any]
+    argv: list[str]
+    env: dict[str, str | None]
+    """Changes to this process's environment; None removes a variable."""
+    program: str | None
+    """The path of the agent's program; None when it is not installed."""
+    checks: list[Check]
+
+    @property
+    def refused(self) -> list[Check]:
+        return [check for check in self.checks if check.state == "refused"]
+
+    @property
+    def line(self) -> str:
+        """The line that does the same in a shell; ``""`` without a folder."""
+        folder = self.plan["folder"]
+        return quoting.command(self.argv, folder, self.env) if folder else ""
+
+
 def run(call: Call) -> int:
     """Resume a session; does not return once it runs."""
-    options, context = call.options, call.context
+    options = call.options
     if options.json and not options.print:
         raise Problem("usage", "resume: --json goes with --print", "`sess resume --help` lists what there is.")
     # What an agent wrote a moment ago counts. The daemon need not have read everything for that.
     call.ask({"op": "sync", "timeout_ms": 2000})
-    request = {"fork": options.fork, "allow_loose": options.allow_loose, "carry": not options.no_carry}
-    if options.dir is not None:
-        request["folder"] = os.path.normpath(find.absolute(options.dir, context))
-    answer = call.ask({"op": "plan", **preflight.named(_chosen(call)), **request})
-    row, plan = answer.rows[0], answer.ok
-    argv, env = [*plan["argv"], *options.passed_on], _environment(plan, row["root"])
-    program = shutil.which(argv[0])
-    checks = [*preflight.look(row, plan, context.home, call.ask), *(Check(**check) for check in plan["checks"])]
-    asks = any(check.state == "asks" for check in checks)
-    state = "noted" if options.yes or _can_ask(context) else "refused"
-    checks = [check._replace(state=state) if check.state == "asks" else check for check in checks]
-    refused = [check for check in checks if check.state == "refused"]
-    line = quoting.command(argv, plan["folder"], env) if plan["folder"] else ""
+    if not call.operands and not options.last and _can_ask(call.context):
+        return _picked(call)
+    attempt = _attempt(call)
+    asks = any(check.state == "asks" for check in attempt.checks)
+    state = "noted" if options.yes or _can_ask(call.context) else "refused"
+    checks = [check._replace(state=state) if check.state == "asks" else check for check in attempt.checks]
+    attempt = attempt._replace(checks=checks)
     if options.json:
-        code = REFUSED if refused else DONE if program else NO_PROGRAM
-        call.emit(1, json.dumps(_as_json(row, plan, argv, env, line, checks, code)) + "\n")
+        code = REFUSED if attempt.refused else DONE if attempt.program else NO_PROGRAM
+        call.emit(1, json.dumps(_as_json(attempt) | {"exit": code}) + "\n")
         return code
-    call.emit(2, _block(checks, plan["carried"]))
-    if refused:
-        names = ", ".join(check.name for check in refused)
-        raise Problem("refused", f"not resumed: {names}", "\n".join(check.hint for check in refused if check.hint))
+    call.emit(2, _block(attempt))
+    if attempt.refused:
+        names = ", ".join(check.name for check in attempt.refused)
+        raise Problem(
+            "refused", f"not resumed: {names}", "\n".join(check.hint for check in attempt.refused if check.hint)
+        )
     if options.print:
-        call.emit(1, line + "\n")
-    if not program:
-        raise Problem("no-program", f"{argv[0]} is not installed here", f"Where it is: {line}")
+        call.emit(1, attempt.line + "\n")
+    if not attempt.program:
+        raise Problem("no-program", f"{attempt.argv[0]} is not installed here", f"Where it is: {attempt.line}")
     if options.print:
         return DONE
     if asks and not options.yes and not _confirmed(call):
         raise Problem("refused", "not resumed")
-    return _become(program, argv, plan["folder"], env)
+    return _become(attempt.program, attempt.argv, attempt.plan["folder"], attempt.env)
+
+
+def _attempt(call: Call) -> _Attempt:
+    options = call.options
+    request = {"fork": options.fork, "allow_loose": options.allow_loose, "carry": not options.no_carry}
+    if options.dir is not None:
+        request["folder"] = os.path.normpath(find.absolute(options.dir, call.context))
+    answer = call.ask({"op": "plan", **preflight.named(_chosen(call)), **request})
+    row, plan = answer.rows[0], answer.ok
+    return _Attempt(
+        row,
+        plan,
+        argv=[*plan["argv"], *options.passed_on],
+        env=_environment(plan, row["root"]),
+        program=shutil.which(plan["argv"][0]),
+        checks=preflight.checks(row, plan, call.context.home, call.ask),
+    )
 
 
 def _can_ask(context: Context) -> bool:
     """Return whether there is a person to ask: who types is read from stdin, what is asked goes to stderr."""
     return {"0", "2"} <= set(context.terminals)
+
+
+def _picked(call: Call) -> int:
+    """Let the person pick a session, and resume that one."""
+    from sess import relay
+    from sess.picker import Picker
+
+    def then(words: Sequence[bytes]) -> int:
+        *_, session = map(os.fsdecode, words)
+        options = argparse.Namespace(**vars(call.options) | {"print": call.options.print or b"--print" in words})
+        return run(call._replace(operands=[session], options=options))
+
+    return Picker(relay.paths(), relay.context(), then, []).run()
 
 
 def _chosen(call: Call) -> Row:
@@ -107,20 +158,26 @@ def _chosen(call: Call) -> Row:
         request: dict[str, Any] = {"op": "find", "q": find.query(words), "limit": _CHOICE + 1}
         if call.options.last:
             request |= {"cwd": os.path.normpath(find.absolute(".", call.context)), "limit": 1}
-        answer = call.ask(request)
-        rows = answer.rows
+        found = call.ask(request)
+        rows = found.rows
         if not rows:
             sought = " ".join([*words, *(["in this folder"] if call.options.last else [])])
-            reading = "; the daemon is still reading" if answer.ok["progress"] else ""
+            reading = "; the daemon is still reading" if found.ok["progress"] else ""
             raise Problem("nothing", f"no session to resume: {sought}{reading}", "`sess find WORDS` searches.")
     if len(rows) == 1:
         return rows[0]
-    shown = rows[:_CHOICE]
+    shown, more = rows[:_CHOICE], [_MORE] if len(rows) > _CHOICE else []
     if not _can_ask(call.context):
-        more = [f"and more than {_CHOICE}"] if len(rows) > _CHOICE else []
         listed = [f"{row['id']}  {row['app']}  {row['title']}" for row in shown]
         raise Problem("ambiguous", "which of these is meant?", "\n".join([*listed, *more]))
-    return _asked(call, shown)
+    context = call.context
+    table = render.table(shown, [], context._replace(columns=context.columns - 3), time.time())
+    numbered = [f"{number}  {line}" for number, line in enumerate(table.splitlines(), 1)]
+    call.emit(2, "".join(f"{line}\n" for line in [*numbered, *more]))
+    while answer := _line(call, f"Which one, 1 to {len(shown)}? "):
+        if answer.isdecimal() and 1 <= int(answer) <= len(shown):
+            return shown[int(answer) - 1]
+    raise Problem("ambiguous", "not resumed: none was chosen")
 
 
 def _beginning(call: Call, prefix: str) -> list[Row]:
@@ -128,17 +185,6 @@ def _beginning(call: Call, prefix: str) -> list[Row]:
     found = call.ask({"op": "find", "q": f'id:"{prefix}"', "all": True, "limit": 1000}).rows
     rows = [row for row in found if row["id"].lower().startswith(prefix.lower())]
     return [row for row in rows if not row["hidden"]] or rows
-
-
-def _asked(call: Call, rows: Sequence[Row]) -> Row:
-    """Let the person choose."""
-    context = call.context
-    table = render.table(rows, [], context._replace(columns=context.columns - 3), time.time())
-    call.emit(2, "".join(f"{number}  {line}\n" for number, line in enumerate(table.splitlines(), 1)))
-    while answer := _line(call, f"Which one, 1 to {len(rows)}? "):
-        if answer.isdecimal() and 1 <= int(answer) <= len(rows):
-            return rows[int(answer) - 1]
-    raise Problem("ambiguous", "not resumed: none was chosen")
 
 
 def _confirmed(call: Call) -> bool:
@@ -160,48 +206,39 @@ def _line(call: Call, question: str) -> str:
 
 
 def _environment(plan: Mapping[str, Any], root: str) -> dict[str, str | None]:
-    """Return what has to change in this environment: None removes a variable.
+    """Return what has to change in the environment.
 
-    One that names the store already stays: Claude Code keeps its account in another place when
-    ``CLAUDE_CONFIG_DIR`` names the default store.
+    A variable that names the store already stays: Claude Code keeps its account in another place
+    when ``CLAUDE_CONFIG_DIR`` names the default store than when it is not set.
     """
-    wanted: dict[str, str | None] = {**dict.fromkeys(plan["unset"]), **plan["set"]}
-    return {
-        key: value
-        for key, value in wanted.items()
-        if (key in os.environ or value is not None) and os.path.realpath(os.environ.get(key, "")) != root
-    }
+    changes: dict[str, str | None] = {name: None for name in plan["unset"] if name in os.environ}
+    changes |= plan["set"]
+    store = os.path.realpath(root)
+    return {name: value for name, value in changes.items() if os.path.realpath(os.environ.get(name) or "/") != store}
 
 
-def _block(checks: Sequence[Check], carried: Mapping[str, str]) -> str:
+def _block(attempt: _Attempt) -> str:
     """Return what was found, a line for each check; nothing when there is nothing to say."""
+    checks, carried = attempt.checks, attempt.plan["carried"]
     if all(check.state == "ok" for check in checks):
         return ""
-    settings = ", ".join(f"{name} {value}" for name, value in carried.items())
-    lines = [*checks, Check("carried", "ok", settings)] if settings else checks
-    return "".join(f"{check.state:8} {check.name:9} {clean(check.text)}\n" for check in lines)
+    if carried:
+        checks = [*checks, Check("carried", "ok", ", ".join(f"{name} {value}" for name, value in carried.items()))]
+    return "".join(f"{check.state:8} {check.name:9} {clean(check.text)}\n" for check in checks)
 
 
-def _as_json(
-    row: Row,
-    plan: Mapping[str, Any],
-    argv: list[str],
-    env: Mapping[str, str | None],
-    line: str,
-    checks: Sequence[Check],
-    code: int,
-) -> dict[str, Any]:
+def _as_json(attempt: _Attempt) -> dict[str, Any]:
+    plan = attempt.plan
     return {
-        **preflight.named(row),
-        "title": row["title"],
-        "argv": argv,
+        **preflight.named(attempt.row),
+        "title": attempt.row["title"],
+        "argv": attempt.argv,
         "folder": plan["folder"],
-        "env": env,
-        "line": line,
+        "env": attempt.env,
+        "line": attempt.line,
         "carried": plan["carried"],
         "withheld": plan["withheld"],
-        "checks": [check._asdict() for check in checks],
-        "exit": code,
+        "checks": [check._asdict() for check in attempt.checks],
     }
 
 

@@ -1,0 +1,95 @@
+# fish 3.6 and later. `sess init fish` sets __sess_snapshots before this.
+# No step of a prompt starts a process or opens a socket. What a snapshot says is shown and compared, never run.
+
+# Sets SESS_PROMPT, SESS_COUNT and SESS_WAITING from the snapshot of the current folder; on entering it, lists its
+# sessions. fish keeps $status and $pipestatus over an event.
+function __sess_prompt --on-event fish_prompt
+    set -l lines 0
+    if test "$PWD" != "$__sess_pwd"
+        set -g __sess_pwd $PWD
+        set lines 1
+        set -q SESS_LINES[1]; and set lines $SESS_LINES
+        # Without symbolic links, as agents record it. $PWD, if inherited in the locale C, is not what it should be.
+        set -g __sess_path (path resolve -Z -- . | string split0)
+        set -l name (string escape --style=url -- $__sess_path | string replace -ra '%..|[^A-Za-z0-9]' -)
+        set -g __sess_file $__sess_snapshots/(string sub -s -200 -- $name)
+    end
+    set -g SESS_PROMPT
+    set -g SESS_COUNT 0
+    set -g SESS_WAITING 0
+    test -r "$__sess_file"; or return
+    # Reading is several times as fast as splitting in a command substitution.
+    begin
+        set -l record
+        read -z record
+        test "$record" = 'sess 1'; or return
+        while read -z record
+            test "$record" = "$__sess_path"; or continue
+            read -z -g -d \x1f SESS_COUNT SESS_WAITING SESS_PROMPT
+            test $lines -gt 0; and __sess_show $lines
+            break
+        end
+    end <$__sess_file
+end
+
+# Prints the sessions that the next $argv records on stdin are about.
+function __sess_show
+    set -l lead "$SESS_COUNT sessions here · "
+    test $SESS_COUNT = 1; and set lead '1 session here · '
+    set -l bold
+    set -l dim
+    set -l normal
+    if test -t 1 -a -z "$NO_COLOR" -a "$TERM" != dumb
+        set bold (set_color --bold yellow)
+        set dim (set_color --dim)
+        set normal (set_color normal)
+    end
+    # fish has no clock: the age of a file and when it was written make one.
+    set -l now (math (path mtime -- $__sess_file) + (path mtime --relative -- $__sess_file))
+    set -l columns 80
+    test "$COLUMNS" -gt 20 2>/dev/null; and set columns $COLUMNS
+    set -l id
+    while test $argv -gt 0; and read -z -d \x1f id app updated moment live branch below title
+        string match -q '/*' -- $id; and break
+        set argv (math $argv - 1)
+        set -l minutes (math "floor(($now - $updated) / 60)")
+        set -l age "$minutes min ago"
+        if test $minutes -lt 1
+            set age 'just now'
+        else if test $minutes -ge 525600
+            set age (math "floor($minutes / 525600)")' y ago'
+        else if test $minutes -ge 43200
+            set age (math "floor($minutes / 43200)")' mo ago'
+        else if test $minutes -ge 1440
+            set age (math "floor($minutes / 1440)")' d ago'
+        else if test $minutes -ge 60
+            set age (math "floor($minutes / 60)")' h ago'
+        end
+        set -l line "$age · $title"
+        test -n "$branch"; and set line "$branch · $line"
+        set -l waiting
+        test "$live" = waiting; and set waiting "$bold"waiting"$normal · "
+        set line (string sub -l (math $columns - (string length -- $lead)) -- $line)
+        printf '%s\n' "$dim$lead$normal$waiting$dim$line$normal"
+        set lead '  '
+    end
+end
+
+# Runs the command that resumes what was picked; the line stays when nothing was.
+function __sess_pick
+    set -l id (command sess pick --print-id)
+    commandline -f repaint
+    test -n "$id"; or return
+    commandline -r "sess resume $id"
+    commandline -f execute
+end
+
+set -g SESS_PROMPT
+set -g SESS_COUNT 0
+set -g SESS_WAITING 0
+set -g __sess_pwd
+if status is-interactive
+    set -q SESS_KEY; or set -g SESS_KEY \es
+    test -n "$SESS_KEY"; and bind $SESS_KEY __sess_pick
+    test -n "$SESS_KEY"; and bind -M insert $SESS_KEY __sess_pick
+end

@@ -1,0 +1,696 @@
+"""``sess resume`` from end to end, with stand-ins for the agents' programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessiond.protocol import AMBIGUOUS, NO_PROGRAM, NOTHING, REFUSED, USAGE
+from tests.cli.machine import RAN
+from tests.daemon import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.machine import Machine
+
+pytestmark = pytest.mark.needs("git")
+
+OPUS = ["--model", "claude-opus-5-5"]
+HIGH = ["--effort", "high"]
+STRICT = ["--permission-mode", "default"]
+SOL = ["-m", "gpt-6-sol", "-c", 'model_reasoning_effort="high"']
+ASKS, WRITES = ["-a", "on-request"], ["-s", "workspace-write"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "flags", "passed"),
+    [
+        ({}, [], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "plan"}, [], [*OPUS, *HIGH, "--permission-mode", "plan"]),
+        ({"mode": "acceptEdits"}, [], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "auto"}, [], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "dontAsk"}, [], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "bypassPermissions"}, [], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "bypassPermissions"}, ["--yes"], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "aModeOfTomorrow"}, [], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "aModeOfTomorrow"}, ["--allow-loose"], [*OPUS, *HIGH, *STRICT]),
+        ({"mode": "acceptEdits"}, ["--allow-loose"], [*OPUS, *HIGH, "--permission-mode", "acceptEdits"]),
+        ({"mode": "bypassPermissions"}, ["--allow-loose"], [*OPUS, *HIGH, "--permission-mode", "bypassPermissions"]),
+        ({"mode": "plan"}, ["--no-carry"], ["--permission-mode", "plan"]),
+        ({"mode": "auto"}, ["--no-carry"], STRICT),
+        ({"model": "claude-opus-5-5[1m]"}, [], ["--model", "claude-opus-5-5[1m]", *HIGH, *STRICT]),
+        ({"model": "<synthetic>"}, [], [*STRICT]),
+        ({"model": "opus --dangerously-skip-permissions"}, [], [*HIGH, *STRICT]),
+        ({"model": "--dangerously-skip-permissions"}, [], [*HIGH, *STRICT]),
+        ({"model": "opus\nsonnet"}, [], [*HIGH, *STRICT]),
+        ({"effort": "high; reboot"}, [], [*OPUS, *STRICT]),
+        ({"effort": "ultracode"}, [], [*OPUS, "--effort", "ultracode", *STRICT]),
+        ({}, ["--fork"], [*OPUS, *HIGH, *STRICT, "--fork-session"]),
+        ({}, ["--", "--add-dir", "/x y", "-p", ""], [*OPUS, *HIGH, *STRICT, "--add-dir", "/x y", "-p", ""]),
+        ({}, ["--fork", "--", "--yes", "--"], [*OPUS, *HIGH, *STRICT, "--fork-session", "--yes", "--"]),
+    ],
+)
+def test_claude_code_is_given_what_is_safe(
+    machine: Machine, recorded: dict[str, Any], flags: list[str], passed: list[str]
+) -> None:
+    """In its folder, with the settings that were recorded, as far as they are no looser than the default."""
+    folder = machine.repository("main")
+    session = machine.claude(folder, **recorded)
+    ran = machine.resume(session, *flags)
+    assert ran.argv == ["claude", "--resume", session, *passed]
+    assert (ran.cwd, ran.env["PWD"]) == (folder, folder)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "flags", "passed"),
+    [
+        ({}, [], [*SOL, *ASKS, *WRITES]),
+        ({"sandbox": "read-only"}, [], [*SOL, *ASKS, "-s", "read-only"]),
+        ({"approval": "never"}, [], [*SOL, *ASKS, *WRITES]),
+        ({"approval": "never"}, ["--allow-loose"], [*SOL, "-a", "never", *WRITES]),
+        ({"approval": "never", "sandbox": "danger-full-access"}, [], [*SOL, *ASKS, *WRITES]),
+        ({"sandbox": "danger-full-access"}, ["--no-carry"], [*ASKS, *WRITES]),
+        (
+            {"approval": "never", "sandbox": "danger-full-access"},
+            ["--allow-loose"],
+            [*SOL, "-a", "never", "-s", "danger-full-access"],
+        ),
+        ({"approval": "untrusted"}, [], [*SOL, *ASKS, "-s", "read-only"]),
+        ({"approval": "on-failure"}, [], [*SOL, *ASKS, *WRITES]),
+        ({"approval": "on-failure"}, ["--allow-loose"], [*SOL, *ASKS, *WRITES]),
+        ({"approval": {"granular": {"rules": True}}}, ["--allow-loose"], [*SOL, *ASKS, *WRITES]),
+        ({"sandbox": "external-sandbox"}, ["--allow-loose"], [*SOL, *ASKS, *WRITES]),
+        ({"model": "openai/gpt-oss:120b"}, [], ["-m", "openai/gpt-oss:120b", *SOL[2:], *ASKS, *WRITES]),
+        ({"model": "-c"}, [], [*SOL[2:], *ASKS, *WRITES]),
+        ({"effort": 'high"\napproval_policy="never'}, [], [*SOL[:2], *ASKS, *WRITES]),
+    ],
+)
+def test_codex_is_given_what_is_safe(
+    machine: Machine, recorded: dict[str, Any], flags: list[str], passed: list[str]
+) -> None:
+    """It would restore a loose mode by itself, so that the strict one is passed in its place."""
+    folder = machine.repository("main")
+    session = machine.codex(folder, **recorded)
+    ran = machine.resume(session, *flags)
+    assert ran.argv == ["codex", "resume", *passed, session]
+    assert ran.cwd == folder
+
+
+def test_codex_forks_with_a_command_of_its_own(machine: Machine) -> None:
+    """And what follows `--` comes last."""
+    session = machine.codex(machine.repository("main"))
+    ran = machine.resume(session, "--fork", "--", "--search")
+    assert ran.argv == ["codex", "fork", *SOL, *ASKS, *WRITES, session, "--search"]
+
+
+def test_without_anything_to_say_nothing_is_shown(machine: Machine) -> None:
+    """The folder and the branch are as they were, and all settings go on."""
+    done = machine.sess("resume", machine.claude(machine.repository("main")))
+    assert (done.returncode, done.stdout, done.stderr) == (RAN, "", "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "says"),
+    [
+        ({"mode": "auto"}, "noted    approval  auto is withheld, looser than the default; claude gets default; "),
+        ({"mode": "odd"}, "noted    approval  odd is withheld, not known to be strict; claude gets default\n"),
+        ({"model": "a b"}, "noted    model     a b is withheld, no name of one\n"),
+        ({"model": "a\x1b[2Jb"}, "noted    model     a[2Jb is withheld, no name of one\n"),
+    ],
+)
+def test_what_is_withheld_is_said(machine: Machine, recorded: dict[str, str], says: str) -> None:
+    """In a line of the block that is shown before the agent starts, without steering the terminal."""
+    done = machine.sess("resume", machine.claude(machine.repository("main"), **recorded))
+    assert done.returncode == RAN
+    assert says in done.stderr
+    assert "ok       folder    ~/p" in done.stderr
+    assert "ok       carried   " in done.stderr
+    assert done.stderr.endswith("\n")
+    assert "\x1b" not in done.stderr
+
+
+def test_what_replaces_a_mode_that_is_no_longer_accepted_is_said(machine: Machine) -> None:
+    """`-a untrusted` fails since Codex 0.153."""
+    done = machine.sess("resume", machine.codex(machine.repository("main"), approval="untrusted"))
+    assert "untrusted is withheld, no longer accepted; codex gets approval on-request, sandbox read-only" in done.stderr
+
+
+def test_an_archived_session_says_what_codex_will_ask(machine: Machine) -> None:
+    """It is resumed all the same."""
+    done = machine.sess("resume", machine.codex(machine.repository("main"), archived=True))
+    assert done.returncode == RAN
+    assert "noted    archived  Codex asks first whether to unarchive it" in done.stderr
+
+
+def times(folder: str) -> dict[Path, int]:
+    """Return when each file below *folder* changed."""
+    return {path: path.stat().st_mtime_ns for path in Path(folder).rglob("*")}
+
+
+class Changed:
+    """What happened to a repository since a session on the branch `then`; each returns the folder."""
+
+    @staticmethod
+    def nothing(machine: Machine) -> str:
+        return machine.repository("main", "then")
+
+    @staticmethod
+    def other_branch(machine: Machine) -> str:
+        return machine.repository("then", "now")
+
+    @staticmethod
+    def deleted(machine: Machine) -> str:
+        folder = machine.repository("then", "now")
+        machine.git(folder, "branch", "-q", "-D", "then")
+        return folder
+
+    @staticmethod
+    def detached(machine: Machine) -> str:
+        folder = machine.repository("then")
+        machine.git(folder, "checkout", "-q", "--detach")
+        return folder
+
+    @staticmethod
+    def no_repository(machine: Machine) -> str:
+        folder = machine.repository("then")
+        shutil.rmtree(f"{folder}/.git")
+        return folder
+
+    @staticmethod
+    def worktree(machine: Machine) -> str:
+        folder = machine.repository("then", "now")
+        machine.git(folder, "worktree", "add", "-q", f"{folder}-worktree", "then")
+        return folder
+
+    @staticmethod
+    def unborn(machine: Machine) -> str:
+        folder = machine.folder()
+        machine.git(folder, "init", "-q", "-b", "fresh")
+        return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (Changed.other_branch, "then then; here now now"),
+        (Changed.deleted, "then then, which no longer exists; here now now"),
+        (Changed.detached, "then then; here now none, HEAD is detached at "),
+        (Changed.no_repository, "then then; now there is no git repository"),
+        (Changed.worktree, "then then, now checked out in ~/p"),
+        (Changed.unborn, "then then, which no longer exists; here now fresh"),
+    ],
+)
+def test_another_branch_needs_a_yes(machine: Machine, change: Callable[[Machine], str], says: str) -> None:
+    """Without a terminal to ask it is refused, by name; nothing is checked out in any case."""
+    folder = change(machine)
+    session = machine.claude(folder, "then")
+    before = times(folder)
+    refused = machine.sess("resume", session)
+    assert (refused.returncode, refused.stdout) == (REFUSED, "")
+    assert f"refused  branch    {says}" in refused.stderr
+    assert refused.stderr.endswith("sess: not resumed: branch\n--yes goes on all the same.\n")
+    assert machine.nothing_ran()
+    agreed = machine.sess("resume", session, "--yes")
+    assert f"noted    branch    {says}" in agreed.stderr
+    assert machine.ran().cwd == folder
+    assert times(folder) == before
+
+
+@pytest.mark.parametrize("branch", ["--upload-pack=x", "-", "a..b", "@{-1}", "x; touch pwned", "main\nfake", "\x1b[2J"])
+def test_a_hostile_branch_is_only_a_name(machine: Machine, branch: str) -> None:
+    """It is compared and shown, and nothing else."""
+    folder = machine.repository("main")
+    done = machine.sess("resume", machine.claude(folder, branch))
+    assert done.returncode == REFUSED
+    assert "refused  branch    then " in done.stderr
+    assert len(done.stderr.splitlines()) == 5
+    assert "\x1b" not in done.stderr
+    assert os.listdir(folder) == [".git"]
+
+
+def test_a_session_without_a_branch_has_none_to_compare(machine: Machine) -> None:
+    """Outside a repository Claude Code records HEAD, Codex nothing."""
+    for session in (machine.claude(machine.folder(), "HEAD"), machine.codex(machine.repository("main"), None)):
+        assert machine.sess("resume", session).returncode == RAN
+
+
+def test_uncommitted_changes_are_noted(machine: Machine) -> None:
+    """How many; that is no reason to ask."""
+    folder = machine.repository("main")
+    for name in ("one", "two"):
+        with open(f"{folder}/{name}", "w"):
+            pass
+    done = machine.sess("resume", machine.claude(folder))
+    assert done.returncode == RAN
+    assert "noted    changes   2 files with uncommitted changes\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "says"),
+    [
+        (False, "2 commits since the session began at "),
+        (True, "1 commit since the session began at "),
+    ],
+)
+def test_commits_since_are_counted_where_the_transcript_tells(machine: Machine, *, rewrite: bool, says: str) -> None:
+    """Codex records what HEAD was; also when that is no ancestor any more."""
+    folder = machine.repository("main")
+    begin = machine.commit(folder)
+    session = machine.codex(folder, commit=begin)
+    if rewrite:
+        machine.git(folder, "commit", "-q", "--allow-empty", "--amend", "-m", "again")
+    else:
+        machine.commit(folder)
+        machine.commit(folder)
+    done = machine.sess("resume", session)
+    assert f"noted    commits   {says}{begin[:7]}" in done.stderr
+    assert ("and 1 commit of then missing" in done.stderr) == rewrite
+
+
+def test_git_is_asked_about_the_folder_and_nothing_else(machine: Machine) -> None:
+    """A hook of git sets GIT_DIR, and a repository can name programs to run."""
+    folder, other = machine.repository("main"), machine.repository("other")
+    machine.git(folder, "config", "core.fsmonitor", f"touch {folder}/pwned; false")
+    done = machine.sess("resume", machine.claude(folder), GIT_DIR=f"{other}/.git", GIT_WORK_TREE=other)
+    assert (done.returncode, done.stderr) == (RAN, "")
+    assert os.listdir(folder) == [".git"]
+
+
+def test_a_git_that_does_not_answer_is_not_waited_for(machine: Machine, tmp_path: Path) -> None:
+    """2 s for each question; the session is resumed, and what is not known is said."""
+    (tmp_path / "git").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    (tmp_path / "git").chmod(0o755)
+    session = machine.claude(machine.repository("main"))
+    done = machine.sess("resume", session, PATH=f"{machine.programs}:{tmp_path}")
+    assert done.returncode == RAN
+    assert "noted    branch    then main; now not known: git gave no answer within 2 s\n" in done.stderr
+
+
+def test_without_git_the_branch_is_not_known(machine: Machine) -> None:
+    """That is said, and no reason to stay."""
+    session = machine.claude(machine.repository("main"))
+    done = machine.sess("resume", session, PATH=str(machine.programs))
+    assert done.returncode == RAN
+    assert "now not known: git is not installed\n" in done.stderr
+
+
+def test_a_folder_that_is_gone_is_refused(machine: Machine) -> None:
+    """With what Claude Code needs, and the folder is named; it is not resumed anywhere else."""
+    folder = machine.folder(" gone")
+    session = machine.claude(folder)
+    os.rmdir(folder)
+    done = machine.sess("resume", session, "--yes", cwd=machine.folder())
+    assert (done.returncode, done.stdout) == (REFUSED, "")
+    assert f"refused  folder    ~/{os.path.basename(folder)} is gone\n" in done.stderr
+    assert "sess: not resumed: folder\n" in done.stderr
+    assert f"even empty: mkdir -p {folder.replace(' ', chr(92) + ' ')}\n" in done.stderr
+    assert "From 2.1.223 on it resumes it from any folder: --dir DIR\n" in done.stderr
+    assert machine.nothing_ran()
+
+
+def test_another_recorded_folder_is_named(machine: Machine) -> None:
+    """A session goes on in the folder it was started in, and may have been in others since."""
+    start, later = machine.folder(), machine.folder()
+    session = machine.claude(start)
+    path = next(machine.home.claude.glob(f"projects/*/{session}.jsonl"))
+    last = json.loads(next(line for line in reversed(path.read_text().splitlines()) if '"cwd"' in line))
+    with path.open("a") as file:
+        file.write(json.dumps({**last, "cwd": later}) + "\n")
+    assert machine.resume(session, "--yes").cwd == start
+    os.rmdir(start)
+    done = machine.sess("resume", session)
+    assert f"The session was in this folder too: --dir {later}\n" in done.stderr
+
+
+@pytest.mark.parametrize("evidence", ["remote", "commit", "another agent"])
+def test_a_repository_that_moved_is_found_and_not_taken(machine: Machine, evidence: str) -> None:
+    """By a remote or a commit of it, in a folder of another session; Claude Code records neither, Codex both."""
+    old, new = machine.repository("main"), machine.folder()
+    commit = machine.git(old, "rev-parse", "HEAD")
+    if evidence == "remote":
+        machine.git(old, "remote", "add", "origin", "git@example.com:acme/Shop.git")
+        session = machine.codex(old, repository="https://anna:secret@EXAMPLE.com/acme/Shop")
+    else:
+        session = machine.codex(old, commit=commit)
+    if evidence == "another agent":
+        session = machine.claude(old)
+    os.rmdir(new)
+    os.rename(old, new)
+    machine.claude(machine.repository("main"), title="of another repository")
+    machine.codex(new, prompt="after the move")
+    done = machine.sess("resume", session)
+    assert done.returncode == REFUSED
+    assert [line for line in done.stderr.splitlines() if "same repository" in line] == [
+        f"The same repository is here: --dir {new}"
+    ]
+    assert "secret" not in done.stderr
+    assert machine.nothing_ran()
+
+
+def test_a_worktree_that_is_gone_names_its_repository(machine: Machine) -> None:
+    """Agents make worktrees inside the repository and remove them when the branch is merged."""
+    folder = machine.repository("main")
+    worktree = f"{folder}/.claude/worktrees/refunds"
+    machine.git(folder, "worktree", "add", "-q", "-b", "refunds", worktree)
+    session = machine.claude(worktree, "refunds")
+    machine.git(folder, "worktree", "remove", worktree)
+    done = machine.sess("resume", session)
+    assert done.returncode == REFUSED
+    assert f"The same repository is here: --dir {folder}\n" in done.stderr
+
+
+def test_another_folder_is_taken_when_it_is_asked_for(machine: Machine) -> None:
+    """The branch is compared there. Codex, which would ask which folder is meant, is told."""
+    gone, folder = machine.folder(), machine.repository("main")
+    claude, codex = machine.claude(gone), machine.codex(gone)
+    os.rmdir(gone)
+    name = os.path.basename(folder)
+    assert machine.resume(claude, "--dir", name, cwd=machine.home.path).cwd == folder
+    ran = machine.resume(codex, "--dir", f"../{name}", cwd=f"{machine.home.path}/bin")
+    assert ran.cwd == folder
+    assert ran.argv == ["codex", "resume", *SOL, *ASKS, *WRITES, "-C", folder, codex]
+    done = machine.sess("resume", claude, "--dir", folder)
+    assert f"noted    folder    ~/{name}\n" in done.stderr
+    assert machine.sess("resume", claude, "--dir", gone).returncode == REFUSED
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_that_may_not_be_entered_is_refused(machine: Machine) -> None:
+    """As one that is gone."""
+    folder = machine.folder()
+    session = machine.claude(folder, "HEAD")
+    os.chmod(folder, 0o600)
+    done = machine.sess("resume", session)
+    os.chmod(folder, 0o700)
+    assert done.returncode == REFUSED
+    assert "may not be entered" in done.stderr
+
+
+HOSTILE = [
+    'it\'s "two" words',
+    "$(touch pwned)",
+    "`touch pwned`",
+    "a\nb",
+    "-rf",
+    "ü 日本 😀",
+    "back\\slash\\",
+    "*[a]{b,c}",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_folder_is_only_a_folder(machine: Machine, name: str) -> None:
+    """The agent is started in it, without a shell in between."""
+    folder = machine.folder(name)
+    machine.claude(folder, "HEAD", title=f"in {HOSTILE.index(name)}")
+    ran = machine.resume("title:in", f"title:{HOSTILE.index(name)}", "--last", cwd=folder)
+    assert ran.cwd == folder
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.needs("dash", "bash", "zsh", "fish")
+@pytest.mark.parametrize("shell", ["dash", "bash", "zsh", "fish"])
+@pytest.mark.parametrize("name", [*HOSTILE, "ends\n"])
+def test_the_printed_line_does_the_same_in_a_shell(machine: Machine, shell: str, name: str) -> None:
+    """It is one line of printable text; folder, options and environment are those of a resume."""
+    folder = machine.folder(name)
+    root = f"{machine.home.path}/other"
+    session = machine.codex(folder, None) if name == "-rf" else machine.claude(folder, "HEAD")
+    environment = {"CLAUDECODE": "1", "CLAUDE_CONFIG_DIR": root}
+    words = [session, "--", "--add-dir", "two words", "$HOME", "'", "\\", "\t", ""]
+    printed = machine.sess("resume", "--print", *words, **environment)
+    assert (printed.returncode, printed.stdout.count("\n")) == (0, 1)
+    assert printed.stdout.rstrip("\n").isprintable()
+    assert machine.nothing_ran()
+    path = shutil.which(shell)
+    assert path
+    done = subprocess.run(
+        [path, "-c", printed.stdout], env=machine.env | environment, capture_output=True, cwd="/", timeout=PATIENCE,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (RAN, b"", b"")
+    by_shell, by_us = machine.ran(), machine.resume(*words, **environment)
+    assert (by_shell.argv, by_shell.cwd) == (by_us.argv, by_us.cwd)
+    assert os.path.samefile(by_shell.cwd, folder)
+    ours = ("CLAUDECODE", "CLAUDE_CONFIG_DIR", "HOME")
+    assert {key: by_shell.env.get(key) for key in ours} == {key: by_us.env.get(key) for key in ours}
+    assert os.listdir(folder) == []
+
+
+def test_the_markers_of_a_session_around_it_are_dropped(machine: Machine) -> None:
+    """With one of them Claude Code takes itself for a part of that session, and is not listed."""
+    markers = dict.fromkeys(
+        ["CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"], "1"
+    )
+    session = machine.claude(machine.repository("main"))
+    ran = machine.resume(session, **markers, CLAUDE_CODE_SKIP_PROMPT_HISTORY="1", CLAUDE_CODE_EFFORT_LEVEL="low")
+    assert {key for key in ran.env if key.startswith("CLAUDE")} == {"CLAUDE_CODE_EFFORT_LEVEL"}
+    done = machine.sess("resume", session, "--print", CLAUDECODE="1")
+    assert " && env -u CLAUDECODE claude --resume " in done.stdout
+    assert "env" not in machine.sess("resume", session, "--print").stdout
+
+
+def test_the_default_store_is_not_named_to_the_agent(machine: Machine) -> None:
+    """Claude Code keeps its account elsewhere when it is; a variable that names it already is left alone."""
+    session = machine.claude(machine.repository("main"))
+    assert "CLAUDE_CONFIG_DIR" not in machine.resume(session).env
+    assert "CLAUDE_CONFIG_DIR" not in machine.resume(session, CLAUDE_CONFIG_DIR="/some/other").env
+    own = f"{machine.home.path}/./.claude"
+    assert machine.resume(session, CLAUDE_CONFIG_DIR=own).env["CLAUDE_CONFIG_DIR"] == own
+    codex = machine.codex(machine.repository("main"))
+    assert "CODEX_HOME" not in machine.resume(codex, CODEX_HOME="/some/other", CLAUDECODE="1").env
+
+
+def test_another_store_is_named_to_the_agent(machine: Machine) -> None:
+    """That of a second account, unless the environment names it already."""
+    work = machine.home.work
+    session = machine.claude(machine.repository("main"), root=work)
+    assert machine.resume(session).env["CLAUDE_CONFIG_DIR"] == str(work)
+    assert machine.resume(session, CLAUDE_CONFIG_DIR="/some/other").env["CLAUDE_CONFIG_DIR"] == str(work)
+    escaped = str(work).replace(" ", "\\ ")
+    assert f" && env CLAUDE_CONFIG_DIR={escaped} claude --resume" in machine.sess("resume", session, "--print").stdout
+    assert f" && env CLAUDE_CONFIG_DIR={escaped} claude --resume" in machine.sess("show", session).stdout
+    printed = machine.sess("resume", session, "--print", CLAUDE_CONFIG_DIR=str(work)).stdout
+    assert " && claude --resume" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["ffffffff-0000-4000-8000-000000000000"], NOTHING, "sess: no session to resume: ffffffff-0000-4000-"),
+        (["nosuchword", "either"], NOTHING, "sess: no session to resume: nosuchword either\n"),
+        (["--last"], NOTHING, "sess: no session to resume: in this folder\n"),
+        (["--json"], USAGE, "sess: resume: --json goes with --print\n"),
+        (["--dirr", "x"], USAGE, "sess: resume: there is no option --dirr\n"),
+    ],
+)
+def test_what_cannot_be_resumed_is_said(machine: Machine, words: list[str], code: int, says: str) -> None:
+    """And nothing runs."""
+    done = machine.sess("resume", *words, cwd=machine.folder())
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(says)
+
+
+@pytest.mark.parametrize("target", [[], ["frobnicate"], ["please", "frobnicate"]])
+def test_several_matches_are_listed_and_none_is_taken(machine: Machine, target: list[str]) -> None:
+    """On stderr, where there is no terminal to ask; without a target those are the most recent."""
+    folder = machine.repository("main")
+    sessions = [machine.claude(folder, title=f"please frobnicate {number}") for number in "ab"]
+    done = machine.sess("resume", *target)
+    assert (done.returncode, done.stdout) == (AMBIGUOUS, "")
+    assert set(sessions) <= {line.split()[0] for line in done.stderr.splitlines()[1:]}
+    assert machine.nothing_ran()
+
+
+def test_a_query_with_one_match_goes_on(machine: Machine) -> None:
+    """Also one of several words, with fields."""
+    folder = machine.repository("main")
+    session = machine.claude(folder, title="Zero VAT totals")
+    assert machine.resume("vat", "title:zero").argv[2] == session
+    assert machine.resume('"zero vat"').argv[2] == session
+
+
+def test_the_beginning_of_an_id_is_enough(machine: Machine) -> None:
+    """Four characters or more; rows that are not for people are meant only when nothing else begins so."""
+    folder = machine.repository("main")
+    session = machine.codex(folder)
+    assert machine.resume(session[:-1]).argv[-1] == session
+    claude = machine.claude(folder)
+    helper = machine.claude(folder, isSidechain=True)
+    path = next(machine.home.claude.glob(f"projects/*/{helper}.jsonl"))
+    twin = claude[:8] + helper[8:]
+    path.rename(path.with_name(f"{twin}.jsonl"))
+    assert machine.resume(claude[:8]).argv[2] == claude
+    done = machine.sess("resume", twin)
+    assert (done.returncode, machine.ran().argv[2]) == (RAN, twin)
+    assert "noted    session   a sub-agent's session\n" in done.stderr
+
+
+def test_the_last_session_here_is_the_newest_of_the_folder(machine: Machine) -> None:
+    """Of that and those below; with words, the newest that matches."""
+    folder = machine.repository("main")
+    machine.claude(folder, title="first")
+    newest = machine.claude(folder, title="second")
+    machine.claude(machine.repository("main"), title="elsewhere")
+    assert machine.resume("--last", cwd=folder).argv[2] == newest
+    assert machine.resume("--last", "first", cwd=folder).argv[2] != newest
+
+
+def test_a_session_that_is_live_is_not_resumed_twice(machine: Machine) -> None:
+    """Where it is open is said; a copy is something else. What counts is now, not what the index holds."""
+    session = machine.claude(machine.repository("main"))
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            record = machine.live(session, process.pid, "waiting")
+            refused = machine.sess("resume", session, "--yes")
+            assert refused.returncode == REFUSED
+            assert f"refused  live      open in process {process.pid} (waiting)\n" in refused.stderr
+            assert refused.stderr.endswith("Go on there, or in a copy: --fork\n")
+            assert machine.nothing_ran()
+            assert machine.resume(session, "--fork").argv[-1] == "--fork-session"
+        finally:
+            process.kill()
+    assert record.exists()
+    assert machine.resume(session).argv[2] == session
+
+
+def test_a_superseded_session_leads_to_its_successor(machine: Machine) -> None:
+    """However long the chain."""
+    folder = machine.repository("main")
+    newest = machine.claude(folder)
+    sessions = [newest]
+    for _ in range(2):
+        older = machine.claude(folder)
+        with next(machine.home.claude.glob(f"projects/*/{older}.jsonl")).open("a") as file:
+            file.write(json.dumps({"type": "continued-in", "continuedInSessionId": sessions[-1]}) + "\n")
+        sessions.append(older)
+    done = machine.sess("resume", sessions[-1])
+    assert (done.returncode, machine.ran().argv[2]) == (RAN, newest)
+    assert f"noted    session   {sessions[-1]} was continued in this one, {newest}\n" in done.stderr
+
+
+def test_a_session_that_cannot_be_resumed_says_why(machine: Machine) -> None:
+    """Its transcript is gone, or it has no messages."""
+    folder = machine.repository("main")
+    deleted, empty = machine.claude(folder), machine.claude(folder)
+    machine.daemon.sync()
+    next(machine.home.claude.glob(f"projects/*/{deleted}.jsonl")).unlink()
+    note = {"type": "custom-title", "customTitle": "nothing in it", "sessionId": empty}
+    next(machine.home.claude.glob(f"projects/*/{empty}.jsonl")).write_text(json.dumps(note) + "\n")
+    for session, why in ((deleted, "its transcript is gone"), (empty, "it has no messages")):
+        done = machine.sess("resume", session, "--yes")
+        assert done.returncode == REFUSED
+        assert f"refused  session   {why}" in done.stderr
+        assert done.stderr.endswith("sess: not resumed: session\n")
+
+
+def test_a_missing_program_is_said_with_the_line_to_run_elsewhere(machine: Machine) -> None:
+    """Exit code 6. With `--print` the line is on stdout as ever."""
+    folder = machine.repository("main")
+    session = machine.codex(folder, sandbox="read-only")
+    line = (
+        f'cd {folder} && codex resume -m gpt-6-sol -c model_reasoning_effort\\=\\"high\\" '
+        f"-a on-request -s read-only {session}\n"
+    )
+    done = machine.sess("resume", session, PATH=str(machine.tools))
+    assert (done.returncode, done.stdout) == (NO_PROGRAM, "")
+    assert done.stderr.endswith(f"sess: codex is not installed here\nWhere it is: {line}")
+    printed = machine.sess("resume", session, "--print", PATH=str(machine.tools))
+    assert (printed.returncode, printed.stdout) == (NO_PROGRAM, line)
+
+
+def test_a_program_in_the_sessions_folder_is_not_the_agent(machine: Machine) -> None:
+    """An empty or relative entry of PATH means the folder the person is in, as in a shell."""
+    folder = machine.repository("main")
+    shutil.copy(shutil.which("false") or "", f"{folder}/claude")
+    session = machine.claude(folder)
+    assert machine.sess("resume", session, PATH=f":.:{machine.tools}").returncode == NO_PROGRAM
+    relative = machine.sess("resume", session, cwd=machine.home.path, PATH=f"bin:{machine.tools}")
+    assert relative.returncode == RAN
+    machine.ran()
+
+
+def test_a_program_that_cannot_be_started_is_said(machine: Machine, tmp_path: Path) -> None:
+    """It is there, and is no program."""
+    (tmp_path / "claude").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "claude").chmod(0o755)
+    done = machine.sess("resume", machine.claude(machine.repository("main")), PATH=f"{tmp_path}:{machine.tools}")
+    assert done.returncode == NO_PROGRAM
+    assert f"sess: {tmp_path}/claude cannot be started: No such file or directory\n" in done.stderr
+
+
+def test_the_agent_gets_its_signals_as_a_shell_would_give_them(machine: Machine, tmp_path: Path) -> None:
+    """Python ignores SIGPIPE, and what is ignored stays so across exec."""
+    (tmp_path / "claude").write_text("#!/bin/sh\nkill -PIPE $$\nkill -XFSZ $$\nexit 0\n")
+    (tmp_path / "claude").chmod(0o755)
+    done = machine.sess("resume", machine.claude(machine.repository("main")), PATH=f"{tmp_path}:{machine.tools}")
+    assert done.returncode == -signal.SIGPIPE
+
+
+def test_json_says_all_that_the_block_says(machine: Machine) -> None:
+    """To scripts: the command, what is carried and withheld, each check by name, and the exit code."""
+    folder = machine.repository("main", "now")
+    session = machine.claude(folder, "main", mode="auto")
+    done = machine.sess("resume", session, "--print", "--json", CLAUDECODE="1")
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (REFUSED, "", 1)
+    found = json.loads(done.stdout)
+    command = ["claude", "--resume", session, *OPUS, *HIGH, *STRICT]
+    checks = {check["name"]: (check["state"], check["text"]) for check in found.pop("checks")}
+    assert checks == {
+        "folder": ("ok", f"~/{os.path.basename(folder)}"),
+        "branch": ("refused", "then main; here now now"),
+        "approval": (
+            "noted",
+            "auto is withheld, looser than the default; claude gets default; --allow-loose carries it this once",
+        ),
+    }
+    assert found == {
+        "id": session,
+        "app": "claude",
+        "root": str(machine.home.claude),
+        "title": "please do the thing",
+        "argv": command,
+        "folder": folder,
+        "env": {"CLAUDECODE": None},
+        "line": f"cd {folder} && env -u CLAUDECODE {' '.join(command)}",
+        "carried": {"model": "claude-opus-5-5", "effort": "high"},
+        "withheld": [
+            {"name": "approval", "value": "auto", "why": "looser than the default", "instead": "default"},
+        ],
+        "exit": REFUSED,
+    }
+    agreed = machine.sess("resume", session, "--print", "--json", "--yes")
+    assert (agreed.returncode, json.loads(agreed.stdout)["exit"]) == (0, 0)
+    missing = machine.sess("resume", session, "--print", "--json", "--yes", PATH=str(machine.tools))
+    assert (missing.returncode, json.loads(missing.stdout)["exit"]) == (NO_PROGRAM, NO_PROGRAM)
+    assert machine.nothing_ran()
+
+
+def test_what_is_printed_was_checked(machine: Machine) -> None:
+    """A line that would be refused is not printed, so that `eval` of it runs nothing."""
+    session = machine.claude(machine.repository("main", "now"))
+    done = machine.sess("resume", "--print", session)
+    assert (done.returncode, done.stdout) == (REFUSED, "")
+    assert machine.sess("resume", "--print", "--yes", session).stdout.startswith("cd /")
+
+
+def test_show_tells_how_a_session_would_be_resumed(machine: Machine) -> None:
+    """The command on one line, what it leaves out, and the same in JSON; nothing is looked up in the folder."""
+    session = machine.codex("/no/such folder", approval="never")
+    command = ["codex", "resume", *SOL, *ASKS, *WRITES, session]
+    machine.daemon.sync()
+    shown = machine.sess("show", session).stdout
+    assert "\nresume      cd /no/such\\ folder && codex resume -m gpt-6-sol " in shown
+    assert "\nnoted       approval: never is withheld, looser than the default; codex gets on-request; " in shown
+    plan = json.loads(machine.sess("show", session, "--json").stdout)["plan"]
+    assert (plan["argv"], plan["folder"], plan["set"]) == (command, "/no/such folder", {})
+    assert plan["carried"] == {"model": "gpt-6-sol", "effort": "high", "sandbox": "workspace-write"}
+    assert [check["name"] for check in plan["checks"]] == ["approval"]

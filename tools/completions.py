@@ -1,0 +1,251 @@
+"""Writes ``cli/sess/shell/complete.*`` from the parsers of the commands: ``python -m tools.completions``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+
+HERE = Path(__file__).parent.parent / "cli" / "sess" / "shell"
+MADE = "Made by `python -m tools.completions` from the parsers of the commands."
+
+KINDS = {"app": "apps", "branch": "branches", "cwd": "dirs", "dir": "dirs"}
+"""What an option's value is, by the option's name."""
+
+
+class Option(NamedTuple):
+    """One option of a command."""
+
+    name: str
+    help: str
+    takes: str
+    """What its value is: a kind, ``words:`` and the choices, ``text``, or nothing when it has none."""
+
+
+class Command(NamedTuple):
+    """One command."""
+
+    name: str
+    help: str
+    options: list[Option]
+    operand: str
+    """As `Option.takes`."""
+
+
+def commands() -> list[Command]:
+    """Return the commands that are listed for people."""
+    from sess.front import COMMANDS
+
+    found = []
+    for name, summary in COMMANDS.items():
+        parser = import_module(f"sess.commands.{name}").parser()
+        options = [_option(action) for action in parser._actions if action.option_strings]  # noqa: SLF001
+        options.append(Option("--help", "what there is", ""))
+        found.append(Command(name, summary, options, _operand(parser._operand)))  # noqa: SLF001
+    return found
+
+
+def _option(action: argparse.Action) -> Option:
+    name = action.option_strings[-1]
+    takes = "" if action.nargs == 0 else KINDS.get(name.removeprefix("--"), "text")
+    if action.choices:
+        takes = "words:" + " ".join(map(str, action.choices))
+    return Option(name, action.help or "", takes)
+
+
+def _operand(operand: str) -> str:
+    if re.fullmatch(r"[a-z]+(\|[a-z]+)+", operand):
+        return "words:" + operand.replace("|", " ")
+    return "ids" if re.search(r"\bID\b", operand) else ""
+
+
+def bash(every: list[Command]) -> str:
+    """Return the completion for bash."""
+    names = [command.name for command in every]
+    cases = [
+        f"    {command.name}:{option.name}) {_bash(option.takes)} ;;"
+        for command in every
+        for option in command.options
+        if option.takes
+    ]
+    operands = []
+    for command in every:
+        operands.append(f"      {command.name}:-*) words='{' '.join(option.name for option in command.options)}' ;;")
+        if command.operand:
+            operands.append(f"      {command.name}:*) {_bash(command.operand)} ;;")
+    return BASH.format(made=MADE, names=" ".join(names), values="\n".join(cases), operands="\n".join(operands))
+
+
+def _bash(takes: str) -> str:
+    return f"words='{takes.removeprefix('words:')}'" if takes.startswith("words:") else f"kind={takes}"
+
+
+BASH = r"""# shellcheck shell=bash
+# {made}
+
+__sess_complete() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}}
+  local kind='' words='' value shown plain=()
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    words='{names} --help --version'
+  else
+    case $command:$before in
+{values}
+    *)
+      case $command:$current in
+{operands}
+      esac
+      ;;
+    esac
+  fi
+  if [[ -n $words ]]; then
+    while IFS= read -r value; do COMPREPLY+=("$value"); done < <(compgen -W "$words" -- "$current")
+  elif [[ $kind == dirs ]]; then
+    while IFS= read -r value; do COMPREPLY+=("$value"); done < <(compgen -d -- "$current")
+    if ((BASH_VERSINFO[0] >= 4)); then compopt -o filenames; fi
+  elif [[ $kind == apps || $kind == branches || $kind == ids ]]; then
+    # The daemon has 100 ms, and none is started for this. A branch may have any name: it is quoted.
+    while IFS=$'\t' read -r value shown; do
+      printf -v value %q "$value"
+      plain+=("$value")
+      COMPREPLY+=("$value  ($shown)")
+    done < <(command sess _complete "$kind" "$current" 2>/dev/null)
+    # A description is shown beside the others, and must not get into the line.
+    if ((${{#plain[@]}} < 2)) || [[ ${{COMP_TYPE-}} == 37 ]]; then COMPREPLY=(${{plain[@]+"${{plain[@]}}"}}); fi
+    if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)); then compopt -o nosort; fi
+  fi
+}}
+complete -F __sess_complete sess
+"""
+
+
+def zsh(every: list[Command]) -> str:
+    """Return the completion for zsh."""
+    names = "\n".join(f"      {_zsh(command.name, command.help)}" for command in every)
+    options, values = [], []
+    for command in every:
+        described = " ".join(_zsh(option.name, option.help) for option in command.options)
+        options.append(f"    {command.name}) options=({described}) ;;")
+        values += [
+            f"    {command.name}:{option.name}) takes={_single(option.takes)} ;;"
+            for option in command.options
+            if option.takes
+        ]
+        if command.operand:
+            values.append(f"    {command.name}:*) takes={_single(command.operand)} ;;")
+    return ZSH.format(made=MADE, names=names, options="\n".join(options), values="\n".join(values))
+
+
+def _zsh(name: str, help: str) -> str:
+    return _single(f"{name}:{help}")
+
+
+def _single(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+ZSH = r"""# {made}
+
+_sess() {{
+  local -a commands options values shown lines
+  local command=$words[2] takes=
+  if (( CURRENT == 2 )); then
+    commands=(
+{names}
+    )
+    _describe command commands
+    return
+  fi
+  if [[ $words[CURRENT] == -* ]]; then
+    case $command in
+{options}
+    esac
+    _describe option options
+    return
+  fi
+  case $command:$words[CURRENT-1] in
+{values}
+  esac
+  case $takes in
+    dirs) _files -/ ;;
+    words:*) values=(${{=takes#words:}}); compadd -a values ;;
+    apps|branches|ids)
+      # The daemon has 100 ms, and none is started for this.
+      lines=("${{(@f)$(command sess _complete $takes "${{(Q)PREFIX}}" 2>/dev/null)}}") || {{
+        _message 'the daemon does not answer'
+        return 1
+      }}
+      [[ -n $lines[1] ]] || return 1
+      values=("${{(@)lines%%$'\t'*}}")
+      shown=("${{(@)lines/$'\t'/  }}")
+      compadd -l -V $takes -d shown -a values
+      ;;
+  esac
+}}
+
+# `compinit` may come later in the start file.
+__sess_compdef() {{
+  precmd_functions=(${{precmd_functions:#__sess_compdef}})
+  (( $+functions[compdef] )) && compdef _sess sess
+  return 0
+}}
+if (( $+functions[compdef] )); then
+  compdef _sess sess
+else
+  precmd_functions=(${{precmd_functions:#__sess_compdef}} __sess_compdef)
+fi
+"""
+
+
+def fish(every: list[Command]) -> str:
+    """Return the completion for fish."""
+    lines = [f"# {MADE}", "", "complete -c sess -f"]
+    lines += [
+        f"complete -c sess -n __fish_use_subcommand -a {command.name} -d {_fish(command.help)}" for command in every
+    ]
+    for command in every:
+        seen = f"complete -c sess -n '__fish_seen_subcommand_from {command.name}'"
+        lines += [
+            f"{seen} -l {option.name.removeprefix('--')}{_fish_takes(option.takes, ' -x')} -d {_fish(option.help)}"
+            for option in command.options
+        ]
+        if command.operand:
+            lines.append(f"{seen}{_fish_takes(command.operand, '')}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_takes(takes: str, needed: str) -> str:
+    if not takes or takes == "text":
+        return needed if takes else ""
+    if takes == "dirs":
+        return f"{needed} -a '(__fish_complete_directories (commandline -ct))'"
+    if takes.startswith("words:"):
+        return f"{needed} -a '{takes.removeprefix('words:')}'"
+    return f"{needed} -k -a '(command sess _complete {takes} (commandline -ct) 2>/dev/null)'"
+
+
+def _fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def files() -> dict[Path, str]:
+    """Return what each file should have in it."""
+    every = commands()
+    return {HERE / f"complete.{name}": make(every) for name, make in (("bash", bash), ("zsh", zsh), ("fish", fish))}
+
+
+def main() -> None:
+    """Write the files."""
+    for path, text in files().items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(HERE.parent.parent)]
+    main()
