@@ -24,9 +24,12 @@ INTERNAL = re.compile(r"\w+ in \w+\.py:\d+")
 """How an exception of our own is noted; the operating system's reasons look otherwise."""
 
 
-def _samples() -> list[tuple[Unit, bytes]]:
-    """Return a unit of every kind that the sample home has, with its content."""
-    folder = tempfile.mkdtemp(prefix="sess-samples-")
+FOLDER = tempfile.TemporaryDirectory(prefix="sess-samples-")
+"""Removed when the test process ends."""
+
+
+def _samples(folder: str) -> list[tuple[Unit, bytes]]:
+    """Return a unit of every kind that the sample home in *folder* has, with its content."""
     sample_home.make(folder, now=1_790_000_000_000)
     found: dict[tuple[str, str], tuple[Unit, bytes]] = {}
     for app in APPS.values():
@@ -36,7 +39,7 @@ def _samples() -> list[tuple[Unit, bytes]]:
     return list(found.values())
 
 
-SAMPLES = _samples()
+SAMPLES = _samples(FOLDER.name)
 ODD: list[Any] = [
     None,
     True,
