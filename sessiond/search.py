@@ -102,7 +102,7 @@ class Search:
         chosen = [""] if rows is None else [f"id IN ({','.join(map(str, some))}) AND" for some in _batches(list(rows))]
         found: dict[int, str | None] = {}
         for some in chosen:
-            found.update(self._db.execute(f"SELECT id, live FROM session WHERE {some} {every}", values))  # type: ignore[arg-type]
+            found.update(self._db.execute(f"SELECT id, live FROM session WHERE {some} {every}", values))
         return found
 
     def listed(self) -> dict[str, int]:

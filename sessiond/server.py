@@ -50,7 +50,10 @@ SWEEP = 1.0
 """Seconds between two looks for connections past their deadline."""
 SIGN_OF_LIFE = output_frame(2, b"")
 """Sent every ``SWEEP`` to a client whose command takes its time, which would think us hung."""
-HOUSEKEEPING = 30.0
+HOUSEKEEPING = 5.0
+"""Seconds between two looks at the socket file: less than a client waits for a daemon that it cannot reach."""
+SWEPT = 86_400.0
+"""Seconds in which no cleaner of temporary folders takes a file that was touched; the shortest known is 3 days."""
 FINISH = 0.5
 """Seconds for clients that have connected to get an answer when the daemon ends."""
 
@@ -156,8 +159,8 @@ class Server:
         In both cases the next one starts better.
         """
         if self._owns_path():
-            # Cleaners of temporary folders go by age.
-            os.utime(self.path)
+            if os.stat(self.path).st_mtime < time.time() - SWEPT:
+                os.utime(self.path)
             return
         if self._inherited or identity(os.path.dirname(self.path)) != self._folder:
             log.error("the socket at which clients look is not this one; ending")

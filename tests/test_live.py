@@ -186,8 +186,8 @@ def test_a_codex_thread_whose_writer_lock_is_held_is_open(home: Home, daemon: Da
 
 def reopen(home: Home, *words: str, typed: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "sess", "reopen", *words], env={**home.env, **env}, input=typed or "", capture_output=True,
-        text=True, timeout=60,
+        [sys.executable, "-m", "sess", "reopen", *words], env={**home.env, **env}, input=typed or "",
+        capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
 
@@ -202,16 +202,16 @@ def lost(home: Home, title: str, cwd: str) -> str:
 
 
 def test_reopen_lists_lost_sessions_with_what_a_resume_would_do(home: Home, daemon: Daemon, tmp_path: Path) -> None:
-    id = lost(home, "Interrupted work", str(tmp_path))
+    interrupted = lost(home, "Interrupted work", str(tmp_path))
     home.claude_session("Closed work")
     done = reopen(home)
     assert done.returncode == 0
     assert "Interrupted work" in done.stdout
-    assert f"claude --resume {id}" in done.stdout
+    assert f"claude --resume {interrupted}" in done.stdout
     assert "Closed work" not in done.stdout
-    assert reopen(home, "--ids").stdout == id + "\n"
+    assert reopen(home, "--ids").stdout == interrupted + "\n"
     row = json.loads(reopen(home, "--json").stdout)
-    assert (row["id"], row["plan"]["argv"][:3]) == (id, ["claude", "--resume", id])
+    assert (row["id"], row["plan"]["argv"][:3]) == (interrupted, ["claude", "--resume", interrupted])
 
 
 def test_reopen_says_when_there_is_nothing(home: Home, daemon: Daemon) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,8 @@ from sessiond.paths import snapshot_name
 from tests.daemon import Daemon, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.daemon import Home
 
 SHOP = "/srv/shop"
@@ -53,8 +54,8 @@ def test_each_folder_from_a_session_up_to_the_root_has_a_file(home: Home, daemon
     for folder, below in (("/srv/shop/api", ""), ("/srv/shop", "api"), ("/srv", "shop/api"), ("/", "srv/shop/api")):
         head, row = until(lambda: records(daemon, folder))  # noqa: B023 - called at once
         assert head == "1\x1f0\x1f1 · Fix double charge"
-        id, app, updated, moment, live, branch, place, title = row.split("\x1f")
-        assert (id, app, live, branch, place, title) == (
+        named, app, updated, moment, live, branch, place, title = row.split("\x1f")
+        assert (named, app, live, branch, place, title) == (
             session.id,
             "claude",
             "",
@@ -176,7 +177,7 @@ def test_a_link_planted_in_the_place_of_a_file_is_not_followed(home: Home, daemo
 @pytest.mark.parametrize(
     ("title", "shown"),
     [
-        ("$(touch x) `id` \\u %n !42", "＄(touch x) ˋidˋ ＼u ％n ！42"),  # noqa: RUF001 - that is the point
+        ("$(touch x) `id` \\u %n !42", "＄(touch x) ˋidˋ ＼u ％n ！42"),
         ("\x1b[31mred\x1b]52;c;AAAA\x07\x9b1m", "[31mred]52;c;AAAA1m"),
         ("left\u202eright\u2066", "leftright"),
         ("two\nlines\tand\x1ffields\x00", "two lines andfields"),

@@ -115,7 +115,8 @@ def follow(paths: Paths, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     except TimeoutError:
         raise hung(paths) from None
     except OSError as error:
-        raise Problem("unreachable", f"the daemon cannot be followed: {error.strerror or error}", "Try again.") from None
+        why = error.strerror or str(error)
+        raise Problem("unreachable", f"the daemon cannot be followed: {why}", "Try again.") from None
 
 
 def _problem(error: dict[str, str]) -> Problem:
@@ -141,6 +142,7 @@ def ensure(paths: Paths, command: Sequence[str] = DAEMON) -> None:
         if not _has_to_start(version):
             return
         if version:
+            _check_service(paths, version)
             with suppress(front.NotRunning):
                 ask(paths, {"v": PROTOCOL, "op": "stop"})
         wait_for_lock(paths, deadline)
@@ -235,6 +237,17 @@ def wait_for_lock(paths: Paths, deadline: float) -> None:
         f"a daemon holds {paths.lock} and does not answer",
         f"End it with `kill -9 {daemon_pid(paths) or 'PID'}` and try again; its log: {paths.log}",
     )
+
+
+def _check_service(paths: Paths, version: str) -> None:
+    """Raise Problem when a service would go on starting a daemon of another installation, of which one is *version*."""
+    service = manager.installed(paths, os.environ)
+    if service and not service.starts(DAEMON):
+        raise Problem(
+            "unreachable",
+            f"this is sess {__version__}, and {service.name} starts sess {version}, of another installation",
+            "`sess service install` has it start this one.",
+        )
 
 
 def _start_service(paths: Paths, deadline: float) -> bool:

@@ -15,7 +15,7 @@ from sessiond.paths import is_private, locate
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sess.units import Units
     from sessiond.paths import Paths
@@ -74,6 +74,10 @@ class Launchd(Manager):
         if harden:
             raise Problem("usage", "service: --harden is for systemd", "launchd has nothing like it.")
         return [self._plist] if put_file(self._plist, units.agent()) else []
+
+    def starts(self, command: Sequence[str]) -> bool:
+        """Return whether the property list has that command."""
+        return self._agent().get("ProgramArguments") == list(command)
 
     def stale(self, units: Units) -> bool:
         """Return whether the property list is not as it would be written, but for its variables."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sess.units import Units
     from sessiond.paths import Paths
@@ -60,6 +60,10 @@ class Manager(ABC):
         """Write the files of the service and make them known; return the paths of those that changed."""
 
     @abstractmethod
+    def starts(self, command: Sequence[str]) -> bool:
+        """Return whether *command* is what it starts the daemon with."""
+
+    @abstractmethod
     def stale(self, units: Units) -> bool:
         """Return whether a file is of another installation or version; its variables may be those of another shell."""
 
@@ -98,12 +102,13 @@ class Manager(ABC):
 
 def choose(env: Mapping[str, str]) -> Manager:
     """Return the service manager of this platform. Raises Problem when there is none that can be used."""
-    from sess.launchd import Launchd
-    from sess.systemd import Systemd
-
     if sys.platform == "darwin":
+        from sess.launchd import Launchd
+
         return Launchd(env)
     if sys.platform == "linux":
+        from sess.systemd import Systemd
+
         return Systemd(env)
     raise unavailable("sess knows none on this system")
 

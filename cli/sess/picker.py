@@ -27,7 +27,7 @@ class Picker:
     """What is looked for, and what is done with the session that is chosen."""
 
     def __init__(self, where: "Paths", context: dict[str, bytes], then: "Then", words: list[str]) -> None:
-        """Take the *words* after ``pick``; *then* runs another command. Raises ValueError for a word it does not know."""
+        """Take the *words* after ``pick``; *then* runs another command. Raises ValueError for an unknown option."""
         self._where = where
         self._context = context
         self._then = then
@@ -112,8 +112,9 @@ class Picker:
         )
         again = f"{ours} _rows --columns {max(columns - 4, 20)} {filters} -- {{q}} 2>/dev/null || true"
         argv = [
-            *(fzf, "--disabled", "--ansi", "--no-multi", "--no-sort", "--delimiter=\t", "--with-nth=2..", "--info=inline"),
-            *("--layout=reverse", "--print-query", f"--query={self.query}", f"--prompt={state}> ", f"--expect={keys}"),
+            *(fzf, "--disabled", "--ansi", "--no-multi", "--no-sort", "--delimiter=\t", "--with-nth=2.."),
+            *("--info=inline", "--layout=reverse"),
+            *("--print-query", f"--query={self.query}", f"--prompt={state}> ", f"--expect={keys}"),
             *(f"--header={header}", f"--preview={ours} show -- {{1}} 2>&1", "--preview-window=down:40%:wrap"),
             f"--bind=change:reload:{again}",
         ]

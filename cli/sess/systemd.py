@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from sess.manager import Manager, State, fields, last_line, put_file, read_file, remove_files, run, unavailable
+from sess.units import exec_start
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from subprocess import CompletedProcess
 
     from sess.units import Units
@@ -61,6 +62,10 @@ class Systemd(Manager):
         if changed:
             self._done("daemon-reload")
         return changed
+
+    def starts(self, command: Sequence[str]) -> bool:
+        """Return whether the unit has that command."""
+        return exec_start(command).encode() in (read_file(f"{self._folder()}/{SERVICE}") or b"").splitlines()
 
     def stale(self, units: Units) -> bool:
         """Return whether a unit is not as it would be written, but for its variables."""

@@ -8,7 +8,6 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessiond.apps import APPS
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
@@ -34,21 +33,23 @@ class Units(NamedTuple):
 
     def socket(self) -> str:
         """Return ``sessiond.socket``. Raises Problem when its path cannot stand in it."""
-        return _replaced("systemd/sessiond.socket", "ListenStream=%t/sess/sessiond.sock", self._listen())
+        return _filled("systemd/sessiond.socket", {"ListenStream=%t/sess/sessiond.sock": self._listen()})
 
     def service(self) -> str:
         """Return ``sessiond.service``."""
-        # Without the colon, systemd would look for variables in the words.
-        words = " ".join(_quoted(word) for word in (":" + self.command[0], *self.command[1:]))
         variables = [f"Environment={_quoted(f'{name}={value}')}" for name, value in self.environment.items()]
-        lines = "\n".join([f"ExecStart={words}", *variables])
-        return _replaced("systemd/sessiond.service", "ExecStart=/usr/bin/sessiond", lines)
+        lines = "\n".join([exec_start(self.command), *variables])
+        return _filled("systemd/sessiond.service", {"ExecStart=/usr/bin/sessiond": lines})
 
     def hardening(self) -> str:
         """Return the drop-in with the options that need a user namespace."""
         folders = " ".join(_quoted(folder) for folder in dict.fromkeys((self.paths.state, self.paths.runtime)))
-        return _replaced(
-            "systemd/hardening.conf", "ReadWritePaths=%h/.local/state/sess %t/sess", f"ReadWritePaths={folders}"
+        return _filled(
+            "systemd/hardening.conf",
+            {
+                "Environment=TMPDIR=%h/.local/state/sess": f"Environment={_quoted(f'TMPDIR={self.paths.state}')}",
+                "ReadWritePaths=%h/.local/state/sess %t/sess": f"ReadWritePaths={folders}",
+            },
         )
 
     def agent(self) -> bytes:
@@ -65,8 +66,16 @@ class Units(NamedTuple):
         return "ListenStream=" + path.replace("%", "%%")
 
 
+def exec_start(command: Sequence[str]) -> str:
+    """Return the line of a unit that has systemd start *command*."""
+    # Without the colon, systemd would look for variables in the words.
+    return "ExecStart=" + " ".join(_quoted(word) for word in (":" + command[0], *command[1:]))
+
+
 def environment(env: Mapping[str, str], uid: int) -> dict[str, str]:
     """Return the variables of *env* that decide where the daemon of *uid* finds things, with absolute paths."""
+    from sessiond.apps import APPS
+
     names = [*_OURS, *(name for app in APPS.values() for name in (app.store_variable, *app.variables))]
     kept = {name: os.path.abspath(env[name]) for name in names if env.get(name)}
     home = env.get("HOME", "")
@@ -80,11 +89,14 @@ def _template(name: str) -> str:
     return next(place for place in places if place.exists()).read_text(encoding="utf-8")
 
 
-def _replaced(name: str, line: str, by: str) -> str:
-    """Return a template with *by* in place of a whole *line*."""
-    before, found, after = _template(name).partition(f"\n{line}\n")
-    assert found, f"{name} has no line {line}"
-    return f"{before}\n{by}\n{after}"
+def _filled(name: str, lines: Mapping[str, str]) -> str:
+    """Return a template with other ones in place of whole *lines*."""
+    text = _template(name)
+    for line, ours in lines.items():
+        before, found, after = text.partition(f"\n{line}\n")
+        assert found, f"{name} has no line {line}"
+        text = f"{before}\n{ours}\n{after}"
+    return text
 
 
 def _quoted(word: str) -> str:

@@ -151,9 +151,8 @@ def turn(tail: Tail, before: str | None) -> str | None:
     """
     latest = tail.last(b'"timestamp"', lambda record: milliseconds(record.get("timestamp")))
     events = [(tail.last(needle, functools.partial(_when, needle)) or 0, state) for needle, state in _TURN]
-    moment, state = max(events)
-    if not moment:
-        moment, state = 0, before
+    moment, said = max(events)
+    state = said if moment else before
     # What came after a request answered it.
     return "busy" if state == "waiting" and latest and latest > moment else state
 

@@ -216,8 +216,8 @@ class ClaudeCode(App):
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002 - it goes by where it is started
         """Return ``claude --resume`` with what a resume does not restore by itself: effort never, the rest by release.
 
-        All flags are accepted from 2.1.100 on, those but ``--effort`` before. The mode ``default`` is the
-        word that every release knows; ``manual``, another word for it, is not known to 2.1.197.
+        All of it is accepted from 2.1.100 on, all but ``--effort`` before; of an effort it does not know, 2.1.197
+        warns and takes its own. The mode ``default`` is known to all; another word for it, ``manual``, not to 2.1.197.
         """
         argv = [self.program, "--resume", session.id]
         for flag, value in (

@@ -200,7 +200,7 @@ class Codex(App):
         return _codex_rollout.origin(session.path)
 
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:
-        """Return ``codex resume`` or ``codex fork``, whose options are the same (0.171).
+        """Return ``codex resume`` or ``codex fork``, with the same options (0.98.0 to 0.171.0; 0.44.0 has no fork).
 
         Without ``-C``, Codex asks which folder it is to be whenever it is started in another than the recorded one.
         """

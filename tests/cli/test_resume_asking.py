@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import select
 import signal
-import subprocess
-import termios
-import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sessiond.protocol import AMBIGUOUS, INTERRUPTED, REFUSED
 from tests.cli.machine import RAN
-from tests.daemon import PATIENCE
+from tests.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from tests.cli.machine import Machine
@@ -23,54 +18,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.needs("git")
 
 GO_ON = b"Resume all the same? [y/N] "
-
-
-class Terminal:
-    """A command whose input and output are a terminal of its own."""
-
-    def __init__(self, machine: Machine, *words: str) -> None:
-        self._ours, theirs = os.openpty()
-        termios.tcsetwinsize(theirs, (24, 80))
-        self._process = subprocess.Popen(
-            machine.argv(*words), env=machine.env, cwd="/", stdin=theirs, stdout=theirs, stderr=theirs,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
-        os.close(theirs)
-        self.shown = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait(PATIENCE)
-        os.close(self._ours)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def wait_for(self, text: bytes) -> None:
-        """Read until *text* is the last that was shown."""
-        deadline = time.monotonic() + PATIENCE
-        while not self.shown.endswith(text):
-            assert select.select([self._ours], [], [], deadline - time.monotonic())[0], self.shown
-            self.shown += os.read(self._ours, 4096)
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def code(self) -> int:
-        """Return the exit code, once the command ended; ``shown`` then has everything."""
-        while True:
-            try:
-                data = os.read(self._ours, 4096)
-            except OSError:  # Linux says so when nobody has the other end open any more
-                data = b""
-            if not data:
-                return self._process.wait(PATIENCE)
-            self.shown += data
 
 
 @pytest.fixture
@@ -150,7 +97,7 @@ def test_one_of_several_is_chosen_by_its_number(machine: Machine) -> None:
         assert [(line[0], line.split()[3]) for line in lines[:3]] == [
             (str(number), session[:8]) for number, session in enumerate(newest_first, 1)
         ]
-        assert max(map(len, lines)) <= 80
+        assert max(map(len, lines)) <= 100
         assert b"\x1b[2J" not in terminal.shown
         for wrong in ("0\n", "4\n", "two\n", "-1\n"):
             terminal.type(wrong)

@@ -34,11 +34,11 @@ class Shells:
     def __init__(self, home: Home) -> None:
         self.home = home
         self.here = home.path / "state" / "run" / "here"
-        bin = home.path / "bin"
-        bin.mkdir(exist_ok=True)
-        (bin / "sess").write_text(f'#!/bin/sh\nexec {sys.executable} -m sess "$@"\n')
-        (bin / "sess").chmod(0o755)
-        self.env = {**home.env, "PATH": f"{bin}:{os.environ['PATH']}", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+        programs = home.path / "bin"
+        programs.mkdir(exist_ok=True)
+        (programs / "sess").write_text(f'#!/bin/sh\nexec {sys.executable} -m sess "$@"\n')
+        (programs / "sess").chmod(0o755)
+        self.env = {**home.env, "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
 
     def run(
         self, shell: str, script: str, *, load: bool = True, env: dict[str, str] | None = None, cwd: str = "/"

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,10 +15,11 @@ from tests.shell.conftest import LOAD, Shells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.shell.conftest import Tmux
 
-pytestmark = [pytest.mark.needs("bash", "zsh", "fish", "tmux")]
+pytestmark = [pytest.mark.needs("zsh", "fish", "tmux")]
 
 ONE = ("", "main", "Fix double charge")
 
@@ -71,13 +71,14 @@ def test_a_shell_with_errexit_survives_a_failed_command(shells: Shells, tmp_path
 
 def test_with_bash_preexec_the_hook_is_one_of_its_functions(shells: Shells) -> None:
     """Once, however often the code is loaded. It says that it is there by this variable."""
-    script = f"bash_preexec_imported=defined\nprecmd_functions=(other)\n{LOAD['bash'] * 2}echo ${{precmd_functions[*]}} $PROMPT_COMMAND"
+    before = "bash_preexec_imported=defined\nprecmd_functions=(other)\n"
+    script = f"{before}{LOAD['bash'] * 2}echo ${{precmd_functions[*]}} $PROMPT_COMMAND"
     assert shells.run("bash", script, load=False) == "other __sess_prompt\n"
 
 
 def test_zsh_hooks_of_others_see_the_status(shells: Shells) -> None:
     """As oh-my-zsh's do. Ours is first, so that they can use what it sets."""
-    script = f"precmd() {{ print precmd $? }}\nother() {{ print other $? }}\nprecmd_functions=(other)\n{LOAD['zsh']}print $precmd_functions"
+    script = f"other() {{ print other $? }}\nprecmd_functions=(other)\n{LOAD['zsh']}print $precmd_functions"
     assert shells.run("zsh", script, load=False) == "__sess_prompt other __sess_compdef\n"
 
 
@@ -136,9 +137,9 @@ def test_the_starship_recipe_shows_the_text(
         'format = "$directory${env_var.SESS_PROMPT}\\n> "\n[env_var.SESS_PROMPT]\nformat = "<$env_value>"\n'
     )
     init = {
-        "bash": f'export SESS_PROMPT\neval "$(starship init bash)"\n',
-        "zsh": f'export SESS_PROMPT\neval "$(starship init zsh)"\n',
-        "fish": f"set -gx SESS_PROMPT\nstarship init fish | source\n",
+        "bash": 'export SESS_PROMPT\neval "$(starship init bash)"\n',
+        "zsh": 'export SESS_PROMPT\neval "$(starship init zsh)"\n',
+        "fish": "set -gx SESS_PROMPT\nstarship init fish | source\n",
     }[shell]
     terminal = tmux()
     terminal.start(f"env STARSHIP_CONFIG={config} " + started(shells, shell, LOAD[shell] + init))
@@ -153,7 +154,8 @@ def test_the_powerlevel10k_recipe_shows_the_text(shells: Shells, tmux: Callable[
     """As a segment of its own."""
     shells.snapshot(str(tmp_path), ONE)
     rc = (
-        f"POWERLEVEL9K_DISABLE_CONFIGURATION_WIZARD=true\nsource {os.environ['POWERLEVEL10K']}/powerlevel10k.zsh-theme\n"
+        "POWERLEVEL9K_DISABLE_CONFIGURATION_WIZARD=true\n"
+        f"source {os.environ['POWERLEVEL10K']}/powerlevel10k.zsh-theme\n"
         "POWERLEVEL9K_DISABLE_GITSTATUS=true\nPOWERLEVEL9K_LEFT_PROMPT_ELEMENTS=(dir sess)\n"
         "POWERLEVEL9K_RIGHT_PROMPT_ELEMENTS=()\n"
         'prompt_sess() { [[ -n $SESS_PROMPT ]] && p10k segment -t "<$SESS_PROMPT>" }\n' + LOAD["zsh"]

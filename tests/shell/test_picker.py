@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.daemon import Home
     from tests.shell.conftest import Tmux
 
-pytestmark = [pytest.mark.needs("tmux", "bash", "zsh", "fish")]
+pytestmark = [pytest.mark.needs("tmux", "zsh", "fish")]
 with_fzf = pytest.mark.needs("fzf")
 
 
@@ -41,7 +42,7 @@ def without_fzf(shells: Shells) -> str:
     """Return a PATH with all that is needed but fzf."""
     folder = shells.home.path / "few"
     folder.mkdir()
-    for name in ("sh", "bash", "cat", "git", "env", "sleep"):
+    for name in ("sh", "cat", "git", "env", "sleep"):
         (folder / name).symlink_to(str(shutil.which(name)))
     return f"{shells.home.path / 'bin'}:{folder}"
 
@@ -137,9 +138,9 @@ def test_a_key_of_the_shell_opens_it(
 ) -> None:
     """Alt-S; what was typed is untouched when nothing is chosen, and what is chosen is resumed."""
     rc = {
-        "bash": f"{LOAD['bash']}PS1='ready> '\n",
-        "zsh": f"{LOAD['zsh']}PROMPT='ready> '\n",
-        "fish": f"{LOAD['fish']}function fish_prompt; echo 'ready> '; end\n",
+        "bash": f"SESS_LINES=0\n{LOAD['bash']}PS1='ready> '\n",
+        "zsh": f"SESS_LINES=0\n{LOAD['zsh']}PROMPT='ready> '\n",
+        "fish": f"set -g SESS_LINES 0\n{LOAD['fish']}function fish_prompt; echo 'ready> '; end\n",
     }[shell]
     folder = shells.home.path / "start"
     path = {"bash": folder / "rc", "zsh": folder / ".zshrc", "fish": folder / "fish" / "config.fish"}[shell]
@@ -167,9 +168,27 @@ def test_a_key_of_the_shell_opens_it(
     assert f"sess resume {picking['Fix double charge']}" in terminal.screen.replace("\n", "")
 
 
-def test_without_a_terminal_it_says_so(shells: Shells, daemon: Daemon) -> None:
-    import subprocess
+@with_fzf
+def test_the_fzf_of_a_python_package_will_do(
+    shells: Shells, picking: dict[str, str], tmux: Callable[[], Tmux], tmp_path: Path
+) -> None:
+    """That of iterfzf, where none is on PATH; of a fzf that cannot do it, the list takes the place."""
+    bundled = tmp_path / "iterfzf" / "fzf"
+    bundled.parent.mkdir()
+    bundled.symlink_to(str(shutil.which("fzf")))
+    path = without_fzf(shells)
+    terminal = tmux()
+    terminal.start(f"env PATH={path} PYTHONPATH={shells.env['PYTHONPATH']}:{tmp_path} sh -c 'sess pick; sleep 60'")
+    until(lambda: "Newest of all" in terminal.screen and "enter resumes" in terminal.screen)
+    old = shells.home.path / "few" / "fzf"
+    old.write_text("#!/bin/sh\nexit 2\n")
+    old.chmod(0o755)
+    terminal = tmux()
+    terminal.start(f"env PATH={path} sh -c 'sess pick; sleep 60'")
+    until(lambda: "A number, or words" in terminal.screen)
 
+
+def test_without_a_terminal_it_says_so(shells: Shells, daemon: Daemon) -> None:
     done = subprocess.run(
         ["setsid", "--wait", "sess", "pick"],
         env=shells.env,
@@ -188,6 +207,4 @@ def test_it_starts_the_daemon(home: Home, shells: Shells, tmux: Callable[[], Tmu
     terminal = tmux()
     terminal.start("sess pick; sleep 60")
     until(lambda: "Only one" in terminal.screen)
-    os.system(
-        f"env -i HOME={home.path} SESS_STATE_DIR={home.path}/state PATH={shells.env['PATH']} PYTHONPATH={home.env['PYTHONPATH']} sess stop >/dev/null"
-    )
+    subprocess.run([sys.executable, "-m", "sess", "stop"], env=home.env, capture_output=True, timeout=60, check=True)

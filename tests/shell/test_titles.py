@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.needs("bash", "zsh", "fish")]
+pytestmark = [pytest.mark.needs("zsh", "fish")]
 
 TITLES = [
     "$(touch ran)",
@@ -77,7 +77,8 @@ def test_nothing_in_a_title_runs_or_expands_or_breaks_the_line(shells: Shells, s
     """In the list on entering and in the prompt, whichever way the text got into it."""
     for number, _ in enumerate(TITLES):
         folder = shells.home.path / "work" / str(number)
-        script = f"cd {folder}\n{HOOK[shell]}\necho +++\n{PROMPTS[shell][way]}\n{EXPAND[shell]}\nprintf '%s\\n' \"$SESS_PROMPT\""
+        script = f"cd {folder}\n{HOOK[shell]}\necho +++\n{PROMPTS[shell][way]}\n{EXPAND[shell]}\n"
+        script += "printf '%s\\n' \"$SESS_PROMPT\""
         listed, prompt = shells.run(shell, script).split("+++\n")
         expanded, plain = prompt.splitlines()
         assert expanded == plain
@@ -106,7 +107,7 @@ def test_completion_offers_titles_that_cannot_steer_the_terminal(shells: Shells,
 
 def test_a_branch_gets_into_the_line_quoted(shells: Shells) -> None:
     """In bash, which does not quote by itself; what is offered is one word that means the branch."""
-    offered = complete(shells, "bash", "sess find --branch $(touch")
+    offered = complete(shells, "sess find --branch $(touch")
     done = subprocess.run(
         ["bash", "-c", f"printf %s {offered}"], capture_output=True, text=True, check=True, timeout=20
     )

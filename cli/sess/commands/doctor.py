@@ -15,19 +15,22 @@ from sessiond.text import clean
 if TYPE_CHECKING:
     from sess.front import Call
 
+_DESCRIPTION = """\
+Look at everything that the daemon needs, and say what to type next. Starts the
+daemon, to see whether that can be done. Exit code 1: there is a fault.
+"""
+
 
 @lru_cache
 def parser() -> Parser:
     """Return the parser of the words after ``doctor``."""
-    parser = Parser(
-        "doctor", "", "Look at everything the daemon needs, and say what to type next. Exit code 1: there is a fault."
-    )
+    parser = Parser("doctor", "", _DESCRIPTION)
     parser.add_argument("--json", action="store_true", help="for bug reports: no title, no name, no path")
     return parser
 
 
 def run(call: Call) -> int:
-    """Show what is found as it is found. Starts the daemon, to see whether that can be done."""
+    """Show what is found, as it is found."""
     findings = []
     for finding in checkup.look(relay.paths(), os.environ, call.context.home, call.ask):
         findings.append(finding)

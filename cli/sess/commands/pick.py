@@ -40,6 +40,4 @@ def run(call: Call) -> int:
     options, context, where = call.options, relay.context(), relay.paths()
     call.ask({"op": "find", "limit": 1})  # starts a daemon
     flags = [f"--{key.replace('_', '-')}" for key in ("here", "all", "print_id") if getattr(options, key)]
-    return Picker(
-        where, context, lambda words: client.run(where, context, words), [*flags, "--", *call.operands]
-    ).run()
+    return Picker(where, context, lambda words: client.run(where, context, words), [*flags, "--", *call.operands]).run()

@@ -31,7 +31,7 @@ Look after the daemon as a login service, by systemd or launchd.
   install     write the units, start them now and at every login
   uninstall   stop and remove all but the index
   start, stop, restart
-  status      what the service manager says of it
+  status      what the service manager says of it; so without an action
   logs        what the daemon says
 
 Without a service the daemon starts when a search needs it, and runs until
@@ -42,7 +42,7 @@ Without a service the daemon starts when a search needs it, and runs until
 @lru_cache
 def parser() -> Parser:
     """Return the parser of the words after ``service``."""
-    parser = Parser("service", "ACTION", _DESCRIPTION, count=1)
+    parser = Parser("service", "[ACTION]", _DESCRIPTION, count=None)
     add = parser.add_argument
     add("--harden", action="store_true", help="with install: also the options that need a user namespace")
     add("--purge", action="store_true", help="with uninstall: the index too")
@@ -52,7 +52,7 @@ def parser() -> Parser:
 
 def run(call: Call) -> int:
     """Do what the action says."""
-    action = call.operands[0]
+    action = " ".join(call.operands) or "status"
     if action not in _ACTIONS:
         near = nearest(action, _ACTIONS)
         meant = f"Did you mean `sess service {near}`? " if near else ""

@@ -6,7 +6,7 @@ __sess_complete() {
   local kind='' words='' value shown plain=()
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    words='find show resume pick reopen watch status reindex stop init prompt --help --version'
+    words='find show resume pick reopen watch status reindex stop service doctor config init prompt --help --version'
   else
     case $command:$before in
     find:--app) kind=apps ;;
@@ -31,6 +31,9 @@ __sess_complete() {
       status:-*) words='--json --help' ;;
       reindex:-*) words='--help' ;;
       stop:-*) words='--help' ;;
+      service:-*) words='--harden --purge --follow --help' ;;
+      doctor:-*) words='--json --help' ;;
+      config:-*) words='--json --help' ;;
       init:-*) words='--help' ;;
       init:*) words='bash zsh fish' ;;
       prompt:-*) words='--help' ;;

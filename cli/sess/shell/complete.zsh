@@ -14,6 +14,9 @@ _sess() {
       'status:is the daemon well'
       'reindex:rebuild the index'
       'stop:stop the daemon'
+      'service:the daemon as a login service'
+      'doctor:is everything well, and what to do if not'
+      'config:what is configured, and where it comes from'
       'init:shell code: prompt, completion, the picker on a key'
       'prompt:the text for a prompt that can only run a command'
     )
@@ -31,6 +34,9 @@ _sess() {
     status) options=('--json:for bug reports: no title, no path' '--help:what there is') ;;
     reindex) options=('--help:what there is') ;;
     stop) options=('--help:what there is') ;;
+    service) options=('--harden:with install: also the options that need a user namespace' '--purge:with uninstall: the index too' '--follow:with logs: go on showing' '--help:what there is') ;;
+    doctor) options=('--json:for bug reports: no title, no name, no path' '--help:what there is') ;;
+    config) options=('--json:one JSON object a value' '--help:what there is') ;;
     init) options=('--help:what there is') ;;
     prompt) options=('--help:what there is') ;;
     esac
