@@ -100,7 +100,10 @@ class Index:
         db = connect(self.path, write=True)
         try:
             os.chmod(self.path, 0o600)
+            self._inode = os.stat(self.path).st_ino
             db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608")
+            # A title that is gone is to be gone from the file as well.
+            db.execute("PRAGMA secure_delete = ON")
             version = db.pragma("user_version")
             if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get == 0:
                 with db:
@@ -133,6 +136,13 @@ class Index:
         self._roots.clear()
         self._folders.clear()
 
+    def vanished(self) -> bool:
+        """Return whether the file was deleted or replaced: what is written now nobody would ever read."""
+        try:
+            return os.stat(self.path).st_ino != self._inode
+        except OSError:
+            return True
+
     def close(self) -> None:
         """Close the connection; what was committed is safe without it."""
         self._db.close()
@@ -158,12 +168,11 @@ class Index:
         return Changes(frozenset(changed), folders)
 
     def clear(self) -> None:
-        """Forget every row, in one transaction of its own; the next reconcile reads all again."""
+        """Forget every row that can be read again, in one transaction of its own. What was deleted stays."""
         with self.transaction():
-            for table in ("session", "tally", "fact", "identity", "unit", "folder", "root"):
-                self._db.execute(f"DELETE FROM {table}")
-        self._roots.clear()
-        self._folders.clear()
+            self._db.execute("DELETE FROM fact WHERE unit IN (SELECT id FROM unit WHERE gone = 0)")
+            self._db.execute("DELETE FROM unit WHERE gone = 0")
+            self._db.execute("DELETE FROM session WHERE id NOT IN (SELECT identity FROM fact)")
 
     def folders(self, app: str, root: str) -> set[str]:
         """Return the folders of *root* that hold units which are not gone."""
@@ -338,7 +347,7 @@ class Index:
                 "folded_branch": fold(row["branch"] or ""),
                 "folded_id": fold(identity.id),
             }
-            if session.hidden is None and session.successor and self._visible(root, session.successor):
+            if session.hidden is None and session.successor and self._is_listed(root, session.successor, identity):
                 row["hidden"] = "superseded"
             if was == tuple(row[column] for column in _COLUMNS):
                 return
@@ -366,12 +375,14 @@ class Index:
         """Remember for `changes` that a row changed which is in *folders*, or was."""
         self._changed.setdefault(number, set()).update(folders)
 
-    def _visible(self, root: int, id: str) -> bool:
+    def _is_listed(self, root: int, id: str, predecessor: Identity) -> bool:
+        """Return whether a successor is in the list, or would be but for its own; two that name each other are not."""
         return bool(
             self._db.execute(
                 "SELECT 1 FROM identity JOIN session USING (id) "
-                "WHERE identity.root = ? AND identity.name = ? AND (hidden IS NULL OR hidden = 'superseded')",
-                (root, id),
+                "WHERE identity.root = ? AND identity.name = ? AND (hidden IS NULL OR hidden = 'superseded') "
+                "AND id <> ? AND successor IS NOT ?",
+                (root, id, predecessor.number, predecessor.id),
             ).fetchone()
         )
 

@@ -40,6 +40,8 @@ LIVE = 2.0
 """Seconds between two looks at units that can go stale unchanged: a session whose process may have died."""
 HELP = 400
 """Units to read from which on a second process helps; it takes 0.1 s to start."""
+RETRY = 5.0
+"""Seconds until the next try after the index could not be written: a full disk does not get empty at once."""
 BATCH = 0.05
 """Seconds of reading after which what was read is committed, so that answers show it."""
 UNITS = 100
@@ -63,6 +65,8 @@ class Indexer:
         self.reconciled: int | None = None
         """When the last reconcile ended and nothing was left to read, in ms since the epoch."""
         self.unreadable_roots: set[str] = set()
+        self.trouble = ""
+        """Why the index cannot be written now, or ``""``."""
         self.bytes_read = 0
         self.units_read = 0
         self.slowest: list[Reading] = []
@@ -86,6 +90,7 @@ class Indexer:
         self._rebuild = False
         self._damaged = False
         self._stopping = False
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
     def listen(self, listener: Callable[[Changes], None]) -> None:
@@ -99,6 +104,7 @@ class Indexer:
     def stop(self, timeout: float) -> bool:
         """End the thread after the batch at hand and close the index; return whether that was done in time."""
         self._stopping = True
+        self._ended.set()
         self._dirty.wake()
         with self._condition:
             self._condition.notify_all()
@@ -128,11 +134,12 @@ class Indexer:
 
     def progress(self) -> tuple[int, int]:
         """Return how many of how many units are read that the last reconcile found changed."""
-        return self._total - len(self._backlog), self._total
+        left = len(self._backlog) + len(self._later)
+        return max(0, self._total - left), max(self._total, left)
 
     def complete(self) -> bool:
         """Return whether nothing is left to read."""
-        return bool(self._settled) and not self._backlog and self._helper is None
+        return bool(self._settled) and not (self._backlog or self._helper or self._later)
 
     @property
     def rebuilt(self) -> str:
@@ -174,6 +181,8 @@ class Indexer:
                     clocks = time.time() - now
                     self.request_reconcile()
                 if now >= next_check:
+                    if self._index.vanished():
+                        raise apsw.CorruptError("its file is gone")
                     self._watcher.check()
                     next_check = time.monotonic() + CHECK
                 if self._asked > answered or now >= next_reconcile:
@@ -185,10 +194,10 @@ class Indexer:
                     next_live = time.monotonic() + LIVE
                 if self._backlog or self._helper:
                     self._read_some()
-                elif self._settled < answered:
-                    self._settle(answered)
                 elif self._later:
                     self._look_closer()
+                elif self._settled < answered:
+                    self._settle(answered)
                 busy = self._backlog or self._helper or self._later or self._settled < answered
                 due = min(next_check, next_reconcile, next_live if self._volatile else next_check)
                 pause = 0 if busy else max(0.0, due - time.monotonic())
@@ -198,15 +207,20 @@ class Indexer:
                 self._replace(error)
             except apsw.Error as error:
                 # Disk full, read-only, locked by a stranger: what is known stays, and is tried again.
-                log.error("the index could not be written: %s", error)
-                self._dirty.take(1.0)
-                self.request_reconcile()
+                self._falter(f"the index cannot be written: {error}")
             except Exception as error:
-                log.error("the indexer stumbled and reconciles: %s", problem(error))
-                self._dirty.take(1.0)
-                self.request_reconcile()
+                self._falter(f"the indexer stumbled: {problem(error)}")
+
+    def _falter(self, trouble: str) -> None:
+        """Keep what is known, say why, and try again from the start in a while."""
+        if trouble != self.trouble:
+            log.error("%s", trouble)
+        self.trouble = trouble
+        self._ended.wait(RETRY)
+        self.request_reconcile()
 
     def _settle(self, answered: int) -> None:
+        self.trouble = ""
         self.reconciled = int(time.time() * 1000)
         if self._total:
             log.info("%d changed files read, in %.1f s", self._total, time.monotonic() - self._begun)

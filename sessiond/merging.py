@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
+from sessiond.opened import Opened
 from sessiond.session import Changes
 
 if TYPE_CHECKING:
@@ -28,14 +30,22 @@ class Merger:
         self._index = index
         self._apps = apps
         self._config = config
+        self._opened = Opened(os.path.join(os.path.dirname(index.path), "open.json"))
+        self._interrupted = set(self._opened.interrupted)
 
-    def merge(self, identities: Iterable[Identity]) -> None:
-        """Make the rows of these sessions anew, within a transaction of the caller."""
+    def merge(self, identities: Iterable[Identity], *, known: bool = True) -> None:
+        """Make the rows of these sessions anew, within a transaction of the caller.
+
+        Unless it is *known*, whether a session is open is what was so before the machine started.
+        """
         for identity in identities:
             session = self._apps[identity.app].merge(identity.id, self._index.parts(identity))
             if session and (self._config.excludes(session.cwd) or self._config.excludes(session.launch_dir)):
                 session = None
+            if session and (known or not session.live):
+                self._opened.note(identity, session)
             self._index.put(identity, session)
+        self._opened.save()
 
     def enforce(self, roots: Sequence[Root]) -> Iterator[Changes]:
         """Drop the rows that the configuration has no place for, make those it has one for again; yield what changed.
@@ -51,6 +61,14 @@ class Merger:
             with self._index.transaction():
                 self.merge(self._index.forget_gone(int(time.time() * 1000) - days * _DAY))
             yield self._index.changes()
+        if self._interrupted:
+            every = self._index.identities()
+            stale = [each for each in every if (each.app, each.root, each.id) in self._interrupted]
+            with self._index.transaction():
+                self.merge(stale, known=False)
+            self._interrupted.clear()
+            yield self._index.changes()
+        self._opened.save()
         exclude = repr(self._config.exclude)
         if self._index.made_with() == exclude:
             return

@@ -36,19 +36,24 @@ def locate(env: "Mapping[str, str]", uid: int, platform: str, private: "Callable
     user's own and closed to others. ``XDG_RUNTIME_DIR`` is not asked: launchd, cron, ssh and
     a desktop terminal disagree about it, and client and daemon must not (atuinsh/atuin#3910).
     """
+
+    def folder(key: str) -> str:
+        # A relative one would be another folder for client and daemon; XDG has it ignored as well.
+        return env.get(key, "") if env.get(key, "").startswith("/") else ""
+
     home = env.get("HOME") or "/"
     mac = platform == "darwin"
     support = home + "/Library/Application Support/sess"
-    state = env.get("SESS_STATE_DIR") or (
-        support if mac else (env.get("XDG_STATE_HOME") or home + "/.local/state") + "/sess"
+    state = folder("SESS_STATE_DIR") or (
+        support if mac else (folder("XDG_STATE_HOME") or home + "/.local/state") + "/sess"
     )
-    runtime = env.get("SESS_RUNTIME_DIR") or ""
-    if not runtime and "SESS_STATE_DIR" not in env and not mac and private(f"/run/user/{uid}"):
+    runtime = folder("SESS_RUNTIME_DIR")
+    if not runtime and not folder("SESS_STATE_DIR") and not mac and private(f"/run/user/{uid}"):
         runtime = f"/run/user/{uid}/sess"
-    config = env.get("SESS_CONFIG") or (
-        support + "/config.toml" if mac else (env.get("XDG_CONFIG_HOME") or home + "/.config") + "/sess/config.toml"
+    config = folder("SESS_CONFIG") or (
+        support + "/config.toml" if mac else (folder("XDG_CONFIG_HOME") or home + "/.config") + "/sess/config.toml"
     )
-    log = home + "/Library/Logs/sess" if mac and "SESS_STATE_DIR" not in env else state
+    log = home + "/Library/Logs/sess" if mac and not folder("SESS_STATE_DIR") else state
     return Paths(state, runtime or state + "/run", config, log)
 
 

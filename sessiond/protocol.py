@@ -27,7 +27,7 @@ EXITS = {
     "ambiguous": AMBIGUOUS,
     "no-program": NO_PROGRAM,
     "running": DONE,
-    "internal": NOTHING,
+    "internal": UNREACHABLE,
 }
 """The exit code of the client for each ``code`` of an error on the wire."""
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from sessiond.text import fold, storable
 
+MAX_TERMS = 24
+"""Terms of a query that count; a pasted paragraph has hundreds, and the first ones tell it apart."""
 FIELDS = ("title", "cwd", "branch", "app", "id")
 STATES = ("live", "lost", "archived", "hidden")
 
@@ -78,7 +80,7 @@ def parse(text: str, now: float) -> Query:
         elif minus and not value:
             terms.append(Term("-", typed="-"))
     return Query(
-        terms=tuple(dict.fromkeys(terms)),
+        terms=tuple(dict.fromkeys(terms))[:MAX_TERMS],
         since=since,
         until=until,
         states=frozenset(states),

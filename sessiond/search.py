@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -254,15 +255,15 @@ class _Deadline:
     """Ends a query that runs too long: no text may hold up the daemon."""
 
     STEP = 20_000
-    LIMIT = 2_000
-    """Steps of ``STEP`` SQLite instructions; together they take about a second."""
+    """SQLite instructions between two looks at the clock."""
+    LIMIT = 0.3
+    """Seconds."""
 
     def __init__(self) -> None:
-        self._steps = 0
+        self._end = time.monotonic() + self.LIMIT
 
     def __call__(self) -> bool:
-        self._steps += 1
-        return self._steps > self.LIMIT
+        return time.monotonic() > self._end
 
 
 def _below(folder: str) -> tuple[list[str], list[str]]:

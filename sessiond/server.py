@@ -82,6 +82,8 @@ class Server:
         self._selector.register(self._wake_in, selectors.EVENT_READ, self._on_wake)
         self._followers: Followers[_Connection] = Followers(lambda: self.post(self._publish))
         self._stopping = False
+        self._resting = False
+        """The listener is not watched, until the next sweep."""
         self._listen()
 
     def _listen(self) -> None:
@@ -114,6 +116,7 @@ class Server:
             now = time.monotonic()
             if now >= sweep:
                 sweep = now + SWEEP
+                self._rise()
                 for connection in list(self._connections.values()):
                     if connection.deadline and now > connection.deadline:
                         self._close(connection)
@@ -124,6 +127,7 @@ class Server:
                 self._keep_house()
             for key, mask in self._selector.select((sweep if self._connections else housekeeping) - now):
                 key.data(mask)
+        self._rise()
         if not self._inherited:
             if self._owns_path():
                 os.unlink(self.path)
@@ -175,6 +179,12 @@ class Server:
             log.error("the socket cannot be bound again: %s", error)
             self.stop()
 
+    def _rise(self) -> None:
+        """Watch the listener again after a rest."""
+        if self._resting:
+            self._resting = False
+            self._selector.register(self._listener, selectors.EVENT_READ, self._on_connect)
+
     def _on_connect(self, _mask: int) -> None:
         while True:
             try:
@@ -182,7 +192,10 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                log.error("a connection could not be accepted: %s", error)
+                # Out of descriptors: it stays ready, and would be tried thousands of times a second.
+                log.error("connections cannot be accepted for a while: %s", error)
+                self._selector.unregister(self._listener)
+                self._resting = True
                 return
             if len(self._connections) >= MAX_CONNECTIONS or _peer(accepted) not in (os.getuid(), 0):
                 accepted.close()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_LIMIT = 10_000
 """Rows of one answer at most."""
+MAX_REASONS = 8
+"""Filters of which it is tried what would match without each; of a pasted paragraph nobody wants to know."""
 MAX_WAIT = 600_000
 """ms that ``sync`` waits at most."""
 _WAITING = ("show", "plan", "sync", "doctor")
@@ -83,7 +85,7 @@ class Service:
             raise Problem("usage", f"this daemon speaks version {PROTOCOL} of the protocol", 'send "v":1')
         operation = self._operations.get(request.get("op", "")) if isinstance(request.get("op"), str) else None
         if operation is None:
-            raise Problem("usage", "there is no such op", f"one of: {' '.join(self._operations)}")
+            raise Problem("usage", "there is no such op", f"one of: {' '.join(self._operations)} subscribe")
         waits = request["op"] in _WAITING or request.get("sync") is True or request.get("resolve") is True
         if waits and not may_wait:
             raise Blocks
@@ -204,6 +206,8 @@ class Service:
         ):
             if given:
                 without.append((label, replace(query, **change)))
+        if len(without) > MAX_REASONS:
+            return []
         counted = [{"filter": label, "would_match": search.count(other, 100)} for label, other in without]
         return [entry for entry in counted if entry["would_match"]]
 
@@ -297,6 +301,7 @@ class Service:
                 "units_read": self._indexer.units_read,
                 "bytes_read": self._indexer.bytes_read,
                 "problems": [
+                    *([self._indexer.trouble] if self._indexer.trouble else []),
                     *self._notes,
                     *([health.problem] if health.problem else []),
                     *(f"{number} unreadable: {reason}" for reason, number in problems.items()),

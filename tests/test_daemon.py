@@ -214,3 +214,31 @@ def test_without_enough_watches_everything_is_still_followed(home: Home) -> None
         until(lambda: len(daemon.find("later", limit=100)) == 40)
     finally:
         daemon.kill()
+
+
+def test_an_index_that_is_deleted_while_it_is_used_is_built_again(home: Home, daemon: Daemon) -> None:
+    """What would be written to the deleted file nobody would ever read."""
+    home.claude_session("still here")
+    until(lambda: daemon.find("still"))
+    for suffix in ("", "-wal", "-shm"):
+        daemon.index.with_name(daemon.index.name + suffix).unlink(missing_ok=True)
+    until(daemon.index.exists)
+
+    def found() -> bool:
+        answers = daemon.answers("find", q="still")
+        return "row" in answers[0]
+
+    until(found)
+
+
+def test_reindex_keeps_what_cannot_be_read_again(home: Home, daemon: Daemon) -> None:
+    """Deleted sessions: people look for those too."""
+    _, path = home.claude_session("deleted")
+    home.claude_session("there")
+    until(lambda: len(daemon.find()) == 2)
+    path.unlink()
+    until(lambda: daemon.titles() == ["there"])
+    daemon.ask("reindex")
+    daemon.sync()
+    assert daemon.titles() == ["there"]
+    assert daemon.titles(all=True) == ["there", "deleted"]

@@ -6,6 +6,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
+
 from fixtures.transcripts import iso, write
 from tests.daemon import Daemon, Home, until
 
@@ -232,3 +234,43 @@ def test_a_session_continued_elsewhere_leads_to_its_successor(home: Home, daemon
     assert (row["hidden"], row["successor"]) == ("superseded", new.id)
     successor.unlink()
     until(lambda: daemon.titles() == ["the old part"])
+
+
+def test_sessions_that_name_each_other_as_successor_stay_listed(home: Home, daemon: Daemon) -> None:
+    """Nor does one hide that names itself; files may say anything."""
+    one, path_one = home.claude_session("one")
+    two, path_two = home.claude_session("two")
+    until(lambda: len(daemon.find()) == 2)
+    for writer, path, other in ((one, path_one, two), (two, path_two, one), (one, path_one, one)):
+        begin = len(writer.lines)
+        writer.note("continued-in", continuedInSessionId=other.id, timestamp=iso(home.now))
+        append(writer, path, begin)
+        daemon.sync()
+    assert len(daemon.find()) >= 1
+    assert "one" in daemon.titles()
+
+
+def test_an_empty_copy_in_another_folder_hides_nothing(home: Home, daemon: Daemon) -> None:
+    """Neither an empty file nor one with a title alone is the session, however new."""
+    session, path = home.claude_session("the real one")
+    until(lambda: daemon.titles() == ["the real one"])
+    copy = home.claude / "projects" / "-srv-wt" / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(b"")
+    daemon.sync()
+    assert daemon.titles() == ["the real one"]
+    copy.write_bytes(session.lines[0])
+    daemon.sync()
+    assert daemon.titles() == ["the real one"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "link"])
+def test_what_only_looks_like_a_transcript_is_none(home: Home, daemon: Daemon, kind: str) -> None:
+    """An event for it and a comparison agree, and nothing counts as unreadable."""
+    _, path = home.claude_session("real")
+    until(lambda: daemon.titles() == ["real"])
+    other = path.with_name("00000000-0000-4000-8000-000000000001.jsonl")
+    {"folder": other.mkdir, "fifo": lambda: os.mkfifo(other), "link": lambda: other.symlink_to(path)}[kind]()
+    daemon.sync()
+    assert daemon.ask("status")["unreadable"] == 0
+    assert daemon.titles(all=True) == ["real"]

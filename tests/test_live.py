@@ -124,6 +124,31 @@ def test_a_lost_session_stays_so_over_a_restart_until_it_was_closed(
     again.wait(PATIENCE)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_what_was_open_when_the_machine_went_down_is_lost(
+    home: Home, daemon: Daemon, process: subprocess.Popen[bytes], closed: bool
+) -> None:
+    """Also when the agent closed it on the way down. Once it is open again it is not lost any more."""
+    session, _ = home.claude_session("interrupted")
+    path = running(home, session.id, process)
+    until(lambda: state(daemon) == ("busy", False))
+    if closed:
+        path.unlink()
+        until(lambda: state(daemon) == (None, False))
+    daemon.stop()
+    if not closed:
+        path.unlink()
+    memory = home.path / "state" / "open.json"
+    assert memory.stat().st_mode & 0o777 == 0o600
+    memory.write_text(json.dumps(json.loads(memory.read_text()) | {"boot": "the one before"}))
+    daemon.start()
+    until(lambda: state(daemon) == (None, True))
+    path = running(home, session.id, process)
+    until(lambda: state(daemon) == ("busy", False))
+    path.unlink()
+    until(lambda: state(daemon) == (None, False))
+
+
 class Rollout:
     """A Codex rollout that is being written now, and its writer lock."""
 

@@ -83,6 +83,7 @@ def test_a_row_has_the_keys_of_the_contract(home: Home, daemon: Daemon) -> None:
         "hidden": None,
         "launch_dir": "/srv/shop",
         "successor": None,
+        "lost": None,
     }
     assert home.now - 1000 < row["created"] < row["updated"] < home.now + 60_000
 
@@ -252,3 +253,32 @@ def test_a_stopped_daemon_answers_when_it_goes_on(daemon: Daemon) -> None:
         connection.sendall(b'{"v":1,"op":"status"}\n')
         daemon.process.send_signal(signal.SIGCONT)
         assert json.loads(connection.makefile("rb").readline())["ok"]["pid"] == daemon.process.pid
+
+
+def test_a_pasted_paragraph_is_a_query_like_any_other(home: Home, daemon: Daemon) -> None:
+    """A thousand words cost no more than the few that count, and nobody else waits for them."""
+    home.claude_session("a session")
+    daemon.sync()
+    for words in (50, 1000, 20_000):
+        answer = daemon.answers("find", q=" ".join(f"wo{number}" for number in range(words)))[-1]
+        assert answer["ok"]["found"] == 0
+        assert answer["ok"]["excluded_by"] == []
+    assert daemon.titles() == ["a session"]
+
+
+def test_running_out_of_descriptors_is_survived(home: Home) -> None:
+    """Without a busy loop, and served again when some are free."""
+    home.claude_session("a session")
+    limited = f"ulimit -n 48; exec {sys.executable} -m sessiond"
+    daemon = Daemon(home, command=("sh", "-c", limited))
+    try:
+        daemon.sync()
+        others = [socket.socket(socket.AF_UNIX) for _ in range(80)]
+        for other in others:
+            other.connect(str(daemon.socket))
+        for other in others:
+            other.close()
+        until(lambda: daemon.titles() == ["a session"])
+        assert daemon.log.read_text().count("cannot be accepted") < 50
+    finally:
+        daemon.kill()

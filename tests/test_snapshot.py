@@ -50,9 +50,10 @@ def summary(daemon: Daemon, folder: str = SHOP) -> str:
 def test_each_folder_from_a_session_up_to_the_root_has_a_file(home: Home, daemon: Daemon) -> None:
     """A prompt in any of them shows it; the fields are those of docs/protocol.md."""
     session, _ = home.claude_session("Fix double charge", cwd="/srv/shop/api", branch="fix/checkout")
-    until(lambda: titles(daemon, "/srv/shop/api"))
+    until(lambda: titles(daemon, "/srv/shop/api") == ["Fix double charge"])
     for folder, below in (("/srv/shop/api", ""), ("/srv/shop", "api"), ("/srv", "shop/api"), ("/", "srv/shop/api")):
-        head, row = until(lambda: records(daemon, folder))  # noqa: B023 - called at once
+        until(lambda: titles(daemon, folder) == ["Fix double charge"])  # noqa: B023 - called at once
+        head, row = records(daemon, folder)
         assert head == "1\x1f0\x1f1 · Fix double charge"
         named, app, updated, moment, live, branch, place, title = row.split("\x1f")
         assert (named, app, live, branch, place, title) == (
@@ -73,7 +74,7 @@ def test_the_newest_ten_are_listed_and_all_are_counted(home: Home, daemon: Daemo
         home.now += 60_000
         home.claude_session(f"session {number}", cwd=f"/srv/shop/{number}")
     until(lambda: titles(daemon) == [f"session {number}" for number in range(11, 1, -1)])
-    assert summary(daemon) == "12 · session 11"
+    until(lambda: summary(daemon) == "12 · session 11")
 
 
 def test_a_change_is_in_the_file_within_half_a_second(home: Home, daemon: Daemon) -> None:
@@ -189,15 +190,14 @@ def test_nothing_in_the_text_for_a_prompt_is_special_to_a_shell(
 ) -> None:
     """However it gets into a prompt; in the list of sessions, which is only printed, the characters stay."""
     home.claude_session(title)
-    until(lambda: titles(daemon))
-    assert summary(daemon) == f"1 · {shown}"
+    until(lambda: titles(daemon) and summary(daemon) == f"1 · {shown}")
     assert len(records(daemon)) == 2
 
 
 def test_the_bare_command_prints_the_same(home: Home, daemon: Daemon, tmp_path: Path) -> None:
     """It is for prompts that can only run a command, and needs no daemon."""
     home.claude_session("Fix it", cwd=str(tmp_path))
-    until(lambda: titles(daemon, str(tmp_path)))
+    until(lambda: titles(daemon, str(tmp_path)) == ["Fix it"])
     daemon.stop()
     asked = [sys.executable, "-m", "sess", "prompt"]
     done = subprocess.run(asked, cwd=tmp_path, env=home.env, capture_output=True, text=True, timeout=20)

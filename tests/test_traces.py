@@ -174,7 +174,7 @@ def test_the_kernel_sees_no_other_file_opened_either(home: Home) -> None:
 
 
 def test_no_message_text_is_kept(home: Home, daemon: Daemon) -> None:
-    """Neither in the index nor in the log: only a title, and where it has one not even the prompt."""
+    """Neither in the index nor in the log: only titles, of which the beginning of the first prompt is one."""
     home.claude_session("a title")
     session, path = home.claude_session("another title")
     with path.open("ab") as file:

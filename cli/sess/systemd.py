@@ -86,22 +86,23 @@ class Systemd(Manager):
         """
         self._systemctl("reset-failed", SERVICE, SOCKET)
         self._done("enable", SERVICE, SOCKET)
-        listens = self._systemctl("is-active", SOCKET).returncode == 0
-        if not listens or any(path.endswith(SOCKET) for path in changed):
-            # A socket cannot be started beside its running service.
-            self._done("stop", SERVICE, SOCKET)
-            self._done("start", SOCKET)
+        self._listen(anew=any(path.endswith(SOCKET) for path in changed))
         self._done("restart", SERVICE)
 
     def try_start(self) -> bool:
         """Have systemd listen; the first connection starts the service."""
         self._systemctl("reset-failed", SERVICE, SOCKET)
-        return self._systemctl("start", SOCKET).returncode == 0
+        try:
+            self._listen()
+        except Problem:
+            return False
+        return True
 
     def start(self) -> None:
         """Start socket and service, and wait until the daemon serves."""
         self._systemctl("reset-failed", SERVICE, SOCKET)
-        self._done("start", SOCKET, SERVICE)
+        self._listen()
+        self._done("start", SERVICE)
 
     def stop(self) -> None:
         """Stop both: the socket alone would start the service with the next search."""
@@ -110,7 +111,7 @@ class Systemd(Manager):
     def restart(self) -> None:
         """Replace the daemon; who connects meanwhile waits."""
         self._systemctl("reset-failed", SERVICE, SOCKET)
-        self._done("start", SOCKET)
+        self._listen()
         self._done("restart", SERVICE)
 
     def remove(self) -> list[str]:
@@ -127,6 +128,15 @@ class Systemd(Manager):
         words = ["journalctl", "--user", f"--unit={SERVICE}"]
         shown = run(self._env, *words, "--quiet", "--lines=1")
         return [*words, "--lines=200", *(["--follow"] if follow else [])] if shown.stdout.strip() else None
+
+    def _listen(self, *, anew: bool = False) -> None:
+        """Have the socket open where clients look for it; with *anew*, also when it is."""
+        found = dict(fields(self._done("show", SOCKET, "--property=ActiveState,Listen")))
+        path = found.get("Listen", "").removesuffix(" (Stream)")
+        if anew or found.get("ActiveState") != "active" or not os.path.exists(path):
+            # It cannot be started beside its running service.
+            self._done("stop", SERVICE, SOCKET)
+            self._done("start", SOCKET)
 
     def _files(self, units: Units, *, harden: bool) -> dict[str, bytes]:
         folder = self._folder()

@@ -13,7 +13,7 @@ import unicodedata
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sessiond.apps._jsonl import cut_strings, grew, guard, milliseconds, records, text
+from sessiond.apps._jsonl import BLOCK, Tail, cut_strings, grew, guard, milliseconds, records, text
 from sessiond.apps._prompts import stand_in, typed
 from sessiond.session import Scan
 from sessiond.text import storable, title
@@ -21,7 +21,7 @@ from sessiond.text import storable, title
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sessiond.apps._jsonl import Tail, Transcript
+    from sessiond.apps._jsonl import Transcript
     from sessiond.session import Facts, Previous
 
     Record = dict[str, Any]
@@ -73,6 +73,10 @@ def read(path: str, file: Transcript, previous: Previous | None) -> Scan:
     if not {"first", "start"} <= facts.keys():
         _open(_oldest_first(tail), facts)
     named = _follow(tail, facts)
+    if start == 0 and tail.offset and "custom" not in facts:
+        # A name given right after the first prompt; releases that repeat it do not if they were killed.
+        begin = Tail(file.bytes_at(0, BLOCK), 0)
+        _note(facts, "further", begin.last(b'"custom-title"', _custom_title))
     complete = tail.offset <= start or (named and "updated" in facts)
     if second and not complete:
         _look_back(file, tail, facts, named=named)

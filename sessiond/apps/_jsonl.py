@@ -7,6 +7,7 @@ Nothing here reads more than a head, a tail and, once, a look back.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -57,7 +58,7 @@ class Transcript:
         try:
             found = os.fstat(self._fd)
             if not stat_module.S_ISREG(found.st_mode):
-                raise OSError(f"not a regular file: {path}")
+                raise OSError(errno.EINVAL, "not a regular file")
         except OSError:
             os.close(self._fd)
             raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat as stat_module
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,7 +105,11 @@ class App(ABC):
 
         Raises FileNotFoundError when it is gone, OSError when that cannot be told.
         """
-        return stat_of(os.lstat(unit.path))
+        found = os.lstat(unit.path)
+        if not stat_module.S_ISREG(found.st_mode):
+            # A link, a FIFO or a folder by that name is no unit, as `units` has it.
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), unit.path)
+        return stat_of(found)
 
     def companions(self, unit: Unit) -> list[str]:  # noqa: ARG002 - most apps need none
         """Return paths to look at as well whenever *unit* changed, as they lie where nothing is watched."""

@@ -149,7 +149,10 @@ class ClaudeCode(App):
 
     def merge(self, id: str, parts: list[Part]) -> Session | None:
         """Return the row of the newest transcript, with its title file and whether a process has it open."""
-        newest_first = sorted(parts, key=lambda part: (not part.gone, part.stat.mtime_ns), reverse=True)
+        # An empty file of the id, or one with a title alone, is not the session (2.1.223 keeps searching too).
+        newest_first = sorted(
+            parts, key=lambda part: (not part.gone, _hidden(part.facts) != "empty", part.stat.mtime_ns), reverse=True
+        )
         transcripts = [part for part in newest_first if part.unit.kind == "transcript"]
         if not transcripts:
             return None
@@ -168,7 +171,7 @@ class ClaudeCode(App):
             mtime=stat.mtime,
             bytes=stat.size,
             title=_title(facts, sidecar, copies),
-            cwd=facts.get("cwd"),
+            cwd=facts.get("cwd") or facts.get("start"),
             launch_dir=facts.get("launch_dir"),
             branch=facts.get("branch"),
             created=facts.get("created"),
@@ -320,4 +323,6 @@ def _hidden(facts: Facts) -> str | None:
         return "subagent"
     if facts.get("entrypoint", "").startswith("sdk-"):
         return "sdk"
-    return None if facts.keys() & {"first", "last", "model"} else "empty"
+    # A last prompt in a file without any message is that of another session, which cannot be resumed here.
+    said = facts.keys() & {"first", "model"} or {"last", "updated"} <= facts.keys()
+    return None if said else "empty"

@@ -219,12 +219,12 @@ def test_a_generated_title_does_not_replace_a_name_given_in_an_editor(claude: St
 
 
 def test_a_name_in_the_head_is_found_in_a_file_of_any_length(claude: Store) -> None:
-    """Also on a line after the first prompt, where the first look stops (cc-switch#6787)."""
+    """Also on a line after the first prompt (cc-switch#6787), and at the first look."""
     path = claude.put(prompt("typed", **OLD), answer(**OLD), custom_title("the name"))
     with path.open("ab") as file:
         file.truncate(20 << 20)
     claude.put(b"\n", *filler(WINDOW, **OLD), append=True)
-    assert claude.row(second_look=False).title == "typed"
+    assert claude.row(second_look=False).title == "the name"
     assert claude.row().title == "the name"
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.daemon import REPOSITORY
 from tests.shell.conftest import FILES, LOAD, SHELLS, Shells
 
 if TYPE_CHECKING:
@@ -190,6 +193,30 @@ def test_what_init_prints_passes_the_shells_own_check(shells: Shells, tmp_path: 
     checks = {"bash": ["shellcheck", "--shell=bash"], "zsh": ["zsh", "-n"], "fish": ["fish", "-n"]}
     done = subprocess.run([*checks[shell], str(rendered)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_command_for_prompts_starts_as_fast_as_a_bare_interpreter(shells: Shells, tmp_path: Path) -> None:
+    """As the launcher starts it: nothing is imported that the relay does not need, and 1.3 times is the limit."""
+    for package in ("sessiond", "cli/sess"):
+        (tmp_path / os.path.basename(package)).symlink_to(REPOSITORY / package)
+    shells.snapshot(str(tmp_path), ONE)
+    command = [sys.executable, "-I", "-S", str(tmp_path / "sess" / "__main__.py"), "prompt"]
+
+    def took(*words: str) -> float:
+        begun = time.perf_counter()
+        done = subprocess.run(words, env=shells.env, cwd=tmp_path, capture_output=True, check=True, timeout=60)
+        assert words[0] != command[0] or words[-1] == "pass" or done.stdout == "1 · Fix double charge\n".encode()
+        return time.perf_counter() - begun
+
+    took(*command)  # compiles
+    taken = [(took(*command), took(sys.executable, "-c", "pass")) for _ in range(21)]
+    ours, bare = (sorted(each)[10] for each in zip(*taken, strict=True))
+    assert ours < 1.3 * bare
+    timed = subprocess.run(
+        [*command[:3], "-X", "importtime", *command[3:]], env=shells.env, cwd=tmp_path, capture_output=True, text=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}
+    assert not imported & {"socket", "json", "re", "argparse", "site", "subprocess", "typing", "logging"}
 
 
 def test_bash_code_uses_nothing_that_bash_3_2_lacks_unguarded() -> None:

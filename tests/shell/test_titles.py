@@ -107,7 +107,7 @@ def test_completion_offers_titles_that_cannot_steer_the_terminal(shells: Shells,
 
 def test_a_branch_gets_into_the_line_quoted(shells: Shells) -> None:
     """In bash, which does not quote by itself; what is offered is one word that means the branch."""
-    offered = complete(shells, "sess find --branch $(touch")
+    offered = complete(shells, "bash", "sess find --branch $(touch")
     done = subprocess.run(
         ["bash", "-c", f"printf %s {offered}"], capture_output=True, text=True, check=True, timeout=20
     )

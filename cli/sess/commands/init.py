@@ -24,7 +24,7 @@ prompt, completion, and the picker on Alt-S. The line for your start file:
 Set before that line, if you like:
 
   SESS_KEY    another key than Alt-S, as the shell writes it; empty for none
-  SESS_LINES  sessions that are listed on entering a folder, 0 to 10; 1 if not set\
+  SESS_LINES  sessions listed on entering a folder, 0 to 10; 1 if not set\
 """
 
 

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from sess.front import Call
 
 _DESCRIPTION = """\
-Choose a session as you type. The query is that of `sess find`, and so is the list;
-below it stands what `sess show` says of the session and how it would be resumed.
+Choose a session as you type. The query is that of `sess find`; below the list
+stands what `sess show` says of the session and how it would be resumed.
 
   Enter   resume             Alt-H   only this folder, or everywhere
   Ctrl-O  print the command  Alt-A   hidden ones too, or not
   Ctrl-Y  copy the id        Esc     nothing
 
-With fzf if there is one (also that of the Python package iterfzf), else as a numbered list.\
+With fzf, or that of the Python package iterfzf; else as a numbered list.\
 """
 
 

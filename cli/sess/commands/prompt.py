@@ -21,7 +21,7 @@ def parser() -> Parser:
         "prompt",
         "",
         "Print how many sessions the current folder has, and the title of the newest.\n"
-        "Where the shell has the line of `sess init`, $SESS_PROMPT has that too, without a process.",
+        "Where the shell has the line of `sess init`, $SESS_PROMPT has it at no cost.",
     )
 
 

@@ -25,8 +25,8 @@ Row = dict[str, Any]
 _LIMIT = 50
 _TMUX_SESSION = "sess"
 _DESCRIPTION = """\
-List the sessions that ended without being closed: by a crash, a reboot, a terminal
-that was lost. In a terminal, ask which of them to resume; more than one needs --tmux.\
+List the sessions that ended without being closed: by a crash, a reboot, a kill.
+In a terminal, ask which of them to resume; more than one needs --tmux.\
 """
 
 

@@ -76,12 +76,12 @@ _sess() {
 
 # `compinit` may come later in the start file.
 __sess_compdef() {
-  precmd_functions=(${precmd_functions:#__sess_compdef})
-  (( $+functions[compdef] )) && compdef _sess sess
+  precmd_functions=(${precmd_functions[@]:#__sess_compdef})
+  (( ${+functions[compdef]} )) && compdef _sess sess
   return 0
 }
-if (( $+functions[compdef] )); then
+if (( ${+functions[compdef]} )); then
   compdef _sess sess
 else
-  precmd_functions=(${precmd_functions:#__sess_compdef} __sess_compdef)
+  precmd_functions=(${precmd_functions[@]:#__sess_compdef} __sess_compdef)
 fi

@@ -74,7 +74,7 @@ __sess_pick() {
 typeset -g SESS_PROMPT='' SESS_COUNT=0 SESS_WAITING=0 __sess_pwd='' __sess_path='' __sess_file=''
 typeset -ga precmd_functions
 # First, as a theme may make its prompt in a later one.
-precmd_functions=(__sess_prompt ${precmd_functions:#__sess_prompt})
+precmd_functions=(__sess_prompt ${precmd_functions[@]:#__sess_prompt})
 if [[ -o zle && -n ${SESS_KEY='^[s'} ]]; then
   zle -N __sess_pick
   bindkey -M emacs $SESS_KEY __sess_pick
