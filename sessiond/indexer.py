@@ -84,6 +84,7 @@ class Indexer:
         self._suspects: set[str] = set()
         self._total = 0
         self._begun = 0.0
+        self._logged = 0
         self._asked = 1
         self._settled = 0
         self._condition = threading.Condition()
@@ -222,8 +223,10 @@ class Indexer:
     def _settle(self, answered: int) -> None:
         self.trouble = ""
         self.reconciled = int(time.time() * 1000)
-        if self._total:
-            log.info("%d changed files read, in %.1f s", self._total, time.monotonic() - self._begun)
+        if self.units_read > self._logged:
+            seconds, read = time.monotonic() - self._begun, self.units_read - self._logged
+            log.info("compared with the disk in %.1f s; files read since the last time: %d", seconds, read)
+            self._logged = self.units_read
         with self._condition:
             self._settled = answered
             self._condition.notify_all()

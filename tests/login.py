@@ -8,14 +8,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sessiond
 from tests.daemon import PATIENCE, REPOSITORY
 from tools import environment
-
-if TYPE_CHECKING:
-    from typing import Self
 
 UID = 1000
 HOME = "/run/home"

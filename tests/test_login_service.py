@@ -20,7 +20,11 @@ from tests.login import HOME, RUNTIME, Installation, Login, hindrance
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.xdist_group("login"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.needs("nsenter", "setpriv", "systemd-analyze", "unshare"),
+    pytest.mark.xdist_group("login"),
+    pytest.mark.timeout(300),
+]
 
 LATER = "99.0.0"
 """A version that is newer than any."""
@@ -304,10 +308,15 @@ def test_hardened_it_can_write_nothing_but_its_own(login: Login) -> None:
 
 def test_a_system_that_forbids_namespaces_gets_the_service_without(login: Login) -> None:
     """The options that it cannot have are taken back and named."""
-    limits = "[Service]\nProtectHostname=yes\nRootDirectory=/nowhere\n"
-    login.write(".config/systemd/user/sessiond.service.d/other.conf", limits)
+    # In place of a kernel that denies it: what fails in a user namespace, where one number is mapped.
+    forbids = "[Service]\nExecStartPre=/bin/sh -c '! grep -q \" 1$\" /proc/self/uid_map'\n"
+    login.write(".config/systemd/user/sessiond.service.d/other.conf", forbids)
     installed = login.run("sess", "service", "install", "--harden")
     assert installed.returncode == 3
+    assert "does not start with --harden" in installed.stderr
+    assert login.run("test", "-e", f"{UNITS}/sessiond.service.d/hardening.conf").returncode == 1
+    assert main_pid(login)
+    assert finds(login)
 
 
 def test_variables_of_the_shell_reach_the_daemon(login: Login) -> None:
@@ -319,7 +328,7 @@ def test_variables_of_the_shell_reach_the_daemon(login: Login) -> None:
 
 
 def test_where_the_shell_keeps_its_configuration_matters_not(login: Login) -> None:
-    """systemd's own idea of it does: it was started before the shell."""
+    """The idea that systemd has of it does: it was started before the shell."""
     login.done("sess", "service", "install", XDG_CONFIG_HOME=f"{HOME}/mine")
     assert login.run("test", "-e", f"{UNITS}/sessiond.service").returncode == 0
     assert main_pid(login)

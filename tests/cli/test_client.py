@@ -320,7 +320,7 @@ def test_an_answer_is_rows_and_a_closing_object(paths: Paths, listen: Listen) ->
     assert (answer.rows, answer.ok) == ([{"id": "a"}, {"id": "b"}], {"found": 2})
 
 
-@pytest.mark.parametrize(("code", "exit"), [("usage", 2), ("ambiguous", 5), ("one-of-a-later-release", 1)])
+@pytest.mark.parametrize(("code", "exit"), [("usage", 2), ("ambiguous", 5), ("one-of-a-later-release", 3)])
 def test_an_error_of_the_daemon_is_a_problem(paths: Paths, listen: Listen, code: str, exit: int) -> None:
     """With its message and hint, and the exit code of its kind."""
     error = {"code": code, "message": "no", "hint": "do"}

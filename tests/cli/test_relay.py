@@ -236,7 +236,7 @@ def test_output_that_cannot_be_written_is_said(client: Client, listen: Listen) -
     listen(answering(output_frame(1, b"x\n")))
     with open("/dev/full", "wb") as full:
         done = subprocess.run(client.argv("find"), env=client.env, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.startswith(b"sess: the output could not be written: ")
 
 

@@ -1,0 +1,172 @@
+"""What config.toml may say, and how a mistake in it is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessiond.apps import APPS
+from sessiond.config import Config, load
+from sessiond.protocol import Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVERYTHING = """
+exclude = ["~/clients/**", "/tmp"]
+exclude_apps = ["codex"]
+keep_deleted_days = 30
+
+[roots]
+claude = ["~/.claude-work", "/srv/claude"]
+
+[prompt]
+length = 60
+style = "count"
+"""
+
+
+def loaded(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    return load(str(path), "/home/anna")
+
+
+def test_every_setting_is_read(tmp_path: Path) -> None:
+    """And it is known which came from the file."""
+    config = loaded(tmp_path, EVERYTHING)
+    assert config.as_json() == {
+        "exclude": ["~/clients/**", "/tmp"],
+        "exclude_apps": ["codex"],
+        "keep_deleted_days": 30,
+        "roots": {"claude": ["~/.claude-work", "/srv/claude"]},
+        "prompt.length": 60,
+        "prompt.style": "count",
+    }
+    assert config.given == config.as_json().keys()
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "[prompt]\n"])
+def test_what_is_not_said_is_as_without_a_file(tmp_path: Path, text: str) -> None:
+    """An empty file, comments, a table with nothing in it."""
+    assert loaded(tmp_path, text) == load(str(tmp_path / "none"), "/home/anna") == Config("/home/anna")
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "do"),
+    [
+        ("exlude = []", "exlude is not known", "Did you mean exclude?"),
+        ("[promt]\nlength = 1", "promt.length is not known", "Did you mean prompt.length?"),
+        ("[prompt]\nlenght = 1", "prompt.lenght is not known", "Did you mean prompt.length?"),
+        ("zzz = 1", "zzz is not known", "There are: exclude "),
+        ('exclude_apps = ["cladue"]', "exclude_apps: cladue is not known", "Did you mean claude?"),
+        ('[roots]\ncodx = ["/srv"]', "roots: codx is not known", "Did you mean codex?"),
+        ('exclude = "~/clients/**"', "exclude: it has to be a list", ""),
+        ("exclude = [1]", "exclude: it has to be a list", ""),
+        ('exclude = ["clients"]', 'exclude: "clients" does not begin with', ""),
+        ('exclude = [""]', "exclude: it has to be a list", ""),
+        ('roots = ["/srv"]', "roots: it has to be a table", ""),
+        ('[roots]\nclaude = ["srv"]', 'roots: "srv" does not begin with', ""),
+        ("keep_deleted_days = -1", "keep_deleted_days: it has to be a number from 0", ""),
+        ("keep_deleted_days = true", "keep_deleted_days: it has to be a number", ""),
+        ("keep_deleted_days = 1.5", "keep_deleted_days: it has to be a number", ""),
+        ("[prompt]\nlength = 5", "prompt.length: it has to be a number from 10 to 200", ""),
+        ('[prompt]\nstyle = "loud"', "prompt.style: it has to be one of: title count", ""),
+        ("prompt = 1", "prompt is not known", "Did you mean prompt."),
+        ("exclude = [", "it is no TOML", ""),
+        ("a = 1\na = 2", "it is no TOML", ""),
+        ("x = " + "[" * 5000, "it is no TOML", ""),
+    ],
+)
+def test_a_mistake_is_named_with_what_is_right(tmp_path: Path, text: str, says: str, do: str) -> None:
+    """The file, the setting, and of an unknown one the nearest."""
+    with pytest.raises(Problem) as raised:
+        loaded(tmp_path, text)
+    assert raised.value.exit == 2
+    assert raised.value.message.startswith(str(tmp_path / "config.toml"))
+    assert says in raised.value.message
+    assert do in raised.value.hint
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"\0" * 100])
+def test_a_file_of_anything_is_a_mistake_and_no_failure(tmp_path: Path, content: bytes) -> None:
+    """It was saved in another encoding, say."""
+    (tmp_path / "config.toml").write_bytes(content)
+    with pytest.raises(Problem, match="no TOML"):
+        load(str(tmp_path / "config.toml"), "/home/anna")
+
+
+def test_a_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
+    """What it excludes would be shown."""
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(Problem, match="Is a directory"):
+        load(str(tmp_path / "config.toml"), "/home/anna")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "folder", "excluded"),
+    [
+        ("~/clients/**", "/home/anna/clients", True),
+        ("~/clients/**", "/home/anna/clients/a/b", True),
+        ("~/clients/**", "/home/anna/clients-old", False),
+        ("~/clients/**", "/home/bert/clients/a", False),
+        ("~/clients", "/home/anna/clients/a/b", True),
+        ("~/clients/", "/home/anna/clients", True),
+        ("~", "/home/anna/x", True),
+        ("~/*/secret", "/home/anna/a/secret", True),
+        ("~/*/secret", "/home/anna/a/b/secret", False),
+        ("~/*/secret", "/home/anna/a/secret/deep", True),
+        ("~/**/secret", "/home/anna/secret", True),
+        ("~/**/secret", "/home/anna/a/b/secret/c", True),
+        ("**/node_modules", "/srv/x/node_modules/y", True),
+        ("**/node_modules", "/srv/x/node_modules2", False),
+        ("/srv/shop-?", "/srv/shop-1", True),
+        ("/srv/shop-?", "/srv/shop-/1", False),
+        ("/srv/[ab]*", "/srv/alpha/x", True),
+        ("/srv/[!ab]*", "/srv/alpha", False),
+        ("/srv/a.b", "/srv/aXb", False),
+        ("/srv/*", "/srv", False),
+        ("/", "/anything", True),
+        ("/srv", None, False),
+        ("/srv", "", False),
+        ("/Srv", "/srv", False),
+        ("/srv/**/**/x", "/srv/x", True),
+    ],
+)
+def test_a_pattern_leaves_out_a_folder_and_all_below_it(
+    tmp_path: Path, pattern: str, folder: str | None, excluded: bool
+) -> None:
+    """Stars and the like stay within one name, but for `**`, which is any number of folders, also none."""
+    assert Config("/home/anna", exclude=(pattern,)).excludes(folder) is excluded
+
+
+def test_a_home_with_signs_in_its_name_is_itself(tmp_path: Path) -> None:
+    """It is no pattern."""
+    config = Config("/home/[anna]", exclude=("~/x",))
+    assert config.excludes("/home/[anna]/x")
+    assert not config.excludes("/home/a/x")
+
+
+def test_a_home_that_is_a_link_is_excluded_by_both_names(tmp_path: Path) -> None:
+    """Agents record the folder as the system names it."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    config = Config(str(tmp_path / "link"), exclude=("~/clients/**",))
+    assert config.excludes(f"{tmp_path}/link/clients/a")
+    assert config.excludes(f"{tmp_path}/real/clients/a")
+
+
+@pytest.mark.parametrize(
+    ("config", "stores"),
+    [
+        ({}, ["/home/anna/.claude"]),
+        ({"roots": {"claude": ("~/work", "/srv/c")}}, ["/home/anna/.claude", "/home/anna/work", "/srv/c"]),
+        ({"roots": {"codex": ("/srv/x",)}}, ["/home/anna/.claude"]),
+        ({"exclude_apps": ("claude",), "roots": {"claude": ("/srv/c",)}}, []),
+    ],
+)
+def test_stores_are_added_and_agents_left_out(config: dict[str, Any], stores: list[str]) -> None:
+    """Those of the agent's own defaults and variables come first."""
+    found = Config("/home/anna", **config).stores(APPS["claude"], {"HOME": "/home/anna"})
+    assert found == stores
