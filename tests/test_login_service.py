@@ -400,3 +400,41 @@ def test_it_stops_within_the_time_that_systemd_gives_it(login: Login) -> None:
     assert "ExecMainStatus=0" in shown
     waiting.kill()
     waiting.wait()
+
+
+def test_a_folder_that_she_cannot_enter_is_a_fault(login: Login) -> None:
+    """With the command that opens it."""
+    login.done("sess", "service", "install")
+    login.done("chmod", "000", f"{HOME}/.claude/projects")
+    login.run("sess", "find", "--sync")
+    report = login.run("sess", "doctor")
+    assert report.returncode == 1
+    assert re.search(
+        rf"(?m)^fault +root +claude: ~/.claude is unreadable\n +chmod -R u\+rX {HOME}/.claude$", report.stdout
+    )
+    login.done("chmod", "700", f"{HOME}/.claude/projects")
+    assert finds(login)
+    assert login.run("sess", "doctor").returncode == 0
+
+
+def test_a_manager_that_refuses_is_a_fault(login: Login) -> None:
+    """In its own words."""
+    login.done("sess", "service", "install")
+    refusing = '#!/bin/sh\ncase $* in *"show sessiond.service"*) echo Access denied >&2; exit 1 ;; esac\n'
+    login.write("bin/systemctl", f'{refusing}exec /usr/bin/systemctl "$@"\n')
+    login.done("chmod", "+x", f"{HOME}/bin/systemctl")
+    report = login.run("sess", "doctor", PATH=f"{HOME}/bin:{login.path}")
+    assert report.returncode == 1
+    assert re.search(r"(?m)^fault +service +`systemctl --user show .*` failed: Access denied$", report.stdout)
+
+
+def test_a_service_that_is_stopped_or_does_not_start_at_login_is_a_warning(login: Login) -> None:
+    """With what makes it start."""
+    login.done("sess", "service", "install")
+    login.done("systemctl", "--user", "disable", "sessiond.service")
+    assert re.search(
+        r"(?m)^warning +service .*does not start at login\n +sess service install$", login.done("sess", "doctor")
+    )
+    login.done("sess", "service", "install")
+    login.done("sess", "service", "stop")
+    assert re.search(r"(?m)^warning +service .*inactive.*\n +sess service start$", login.done("sess", "doctor"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import apsw
@@ -15,7 +16,7 @@ from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer
 from sessiond.reconcile import Root
 from sessiond.search import Search
-from tests.daemon import Daemon, Home, until
+from tests.daemon import PATIENCE, Daemon, Home, until
 from tests.test_indexer import Blind
 
 if TYPE_CHECKING:
@@ -140,10 +141,10 @@ def test_a_mistake_leaves_the_daemon_as_it_was(home: Configured, daemon: Daemon)
 
 def test_the_text_for_a_prompt_is_as_it_is_configured(home: Configured, daemon: Daemon) -> None:
     """Its length and its style; files that are there are written anew."""
-    home.claude_session("A title of some length, and of many words", cwd="/srv/shop")
+    home.claude_session("A title of some length, of many words", cwd="/srv/shop")
     prompt = home.path / "state/run/here/-srv-shop"
     until(prompt.exists)
-    assert b"1 \xc2\xb7 A title of some length, and of many words" in prompt.read_bytes()
+    assert b"1 \xc2\xb7 A title of some length, of many words" in prompt.read_bytes()
     home.configure("[prompt]\nlength = 12\n")
     reload(daemon)
     until(lambda: "1 · A title of…".encode() in prompt.read_bytes())
@@ -152,12 +153,24 @@ def test_the_text_for_a_prompt_is_as_it_is_configured(home: Configured, daemon: 
     until(lambda: b"\x1f1\0" in prompt.read_bytes())
 
 
-def test_a_reload_answers_who_waits(home: Configured, daemon: Daemon) -> None:
-    """A connection that is open stays so, also one on which a request is being answered."""
-    home.configure("exclude = []\n[prompt]\nlength = 20\n")
-    reload(daemon)
-    assert daemon.ask("status")["pid"] == daemon.process.pid
-    assert daemon.ask("sync", ticket=4711, timeout_ms=20_000)["progress"] is None
+def test_a_connection_and_its_ticket_outlive_a_reload(home: Configured, daemon: Daemon) -> None:
+    """Whoever follows goes on following; a ticket of before is none to wait for without end."""
+    home.claude_session("of before")
+    daemon.sync()
+    ticket = max(daemon.ask("sync", timeout_ms=20_000)["ticket"] for _ in range(5))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(str(daemon.socket))
+        lines = connection.makefile("rb")
+        connection.sendall(b'{"v":1,"op":"subscribe"}\n')
+        assert b'"following":1' in lines.readline()
+        home.configure("[prompt]\nlength = 20\n")
+        reload(daemon)
+        assert daemon.ask("status")["pid"] == daemon.process.pid
+        home.claude_session("of after")
+        while b"of after" not in lines.readline():
+            pass
+    assert daemon.ask("sync", ticket=ticket, timeout_ms=20_000)["progress"] is None
 
 
 class Clock:

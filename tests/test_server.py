@@ -269,7 +269,7 @@ def test_a_pasted_paragraph_is_a_query_like_any_other(home: Home, daemon: Daemon
 def test_running_out_of_descriptors_is_survived(home: Home) -> None:
     """Without a busy loop, and served again when some are free."""
     home.claude_session("a session")
-    limited = f"ulimit -n 48; exec {sys.executable} -m sessiond"
+    limited = f"ulimit -n 48; exec '{sys.executable}' -m sessiond"
     daemon = Daemon(home, command=("sh", "-c", limited))
     try:
         daemon.sync()

@@ -22,7 +22,7 @@ from sessiond.paths import exposure, socket_path_problem
 from sessiond.protocol import EXITS, PROTOCOL, Answer, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sessiond.paths import Paths
 
@@ -145,7 +145,7 @@ def ensure(paths: Paths, command: Sequence[str] = DAEMON) -> None:
             _check_service(paths, version)
             with suppress(front.NotRunning):
                 ask(paths, {"v": PROTOCOL, "op": "stop"})
-        wait_for_lock(paths, deadline)
+        wait_for_lock(paths, deadline, lambda: running(paths) == __version__)
         if running(paths) != __version__ and not _start_service(paths, deadline):
             _start(paths, command, deadline)
 
@@ -215,8 +215,8 @@ def startup_lock(paths: Paths) -> Iterator[None]:
         os.close(lock)
 
 
-def wait_for_lock(paths: Paths, deadline: float) -> None:
-    """Return once no daemon holds the daemon's lock, or one that systemd or a person just started answers."""
+def wait_for_lock(paths: Paths, deadline: float, enough: Callable[[], bool] = lambda: False) -> None:
+    """Return once no daemon holds the daemon's lock, or *enough* is true: one that somebody just started answers."""
     try:
         lock = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -226,7 +226,7 @@ def wait_for_lock(paths: Paths, deadline: float) -> None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                if running(paths) == __version__:
+                if enough():
                     return
             else:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STAND_IN = f"""\
-#!{sys.executable} -ISs
+#!{os.path.realpath(sys.executable)} -ISs
 import json, os, sys
 name = os.path.basename(__file__)
 with open(os.path.dirname(__file__) + "/ran.json", "w") as file:
