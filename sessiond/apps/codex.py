@@ -5,6 +5,7 @@ The files are the truth: databases lack rows (openai/codex#31433, #40426) and br
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -137,6 +138,10 @@ class Codex(App):
         """Return what tells whether *unit* changed, be it the write-ahead log of a database."""
         return _with_log(unit, super().stat(unit))
 
+    def companions(self, unit: Unit) -> list[str]:
+        """Return the databases of earlier layouts, which count while no later one can be read."""
+        return _databases(unit.path, later=False) if unit.kind == "database" else []
+
     def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
         """Read *unit*, as `App.read` says. A database that cannot be read now raises OSError."""
         if unit.kind == "rollout":
@@ -234,16 +239,28 @@ def _entries(folder: str, wanted: re.Pattern[str], unreadable: Unreadable) -> li
 def _with_log(unit: Unit, stat: Stat) -> Stat:
     """Return the *stat* of a database with that of its log, to which a commit goes; of another unit as it is.
 
-    0.171 leaves all of its threads in the log when it exits.
+    0.171 leaves all of its threads in the log when it exits. A database of a later layout that
+    comes, breaks or goes decides whether this one counts, so its change is one of this one too.
     """
     if unit.kind != "database":
         return stat
-    try:
+    with contextlib.suppress(FileNotFoundError):
         log = stat_of(os.lstat(unit.path + "-wal"))
-    except FileNotFoundError:
-        return stat
-    mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
-    return stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+        mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
+        stat = stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+    for path in _databases(unit.path, later=True):
+        with contextlib.suppress(FileNotFoundError):
+            stat = stat._replace(ctime_ns=stat.ctime_ns + os.lstat(path).st_ctime_ns % 1_000_000_007)
+    return stat
+
+
+def _databases(path: str, *, later: bool) -> list[str]:
+    """Return the state databases beside that at *path* of a later layout, or an earlier one; the latest first."""
+    folder, name = os.path.split(path)
+    numbers = {int(match[1]): entry for entry in os.listdir(folder) if (match := _DATABASE.fullmatch(entry))}
+    own = next((number for number, entry in numbers.items() if entry == name), -1)
+    chosen = [number for number in sorted(numbers, reverse=True) if number != own and (number > own) == later]
+    return [os.path.join(folder, numbers[number]) for number in chosen]
 
 
 def _archived(path: str) -> bool:
@@ -306,13 +323,9 @@ def _read_names(path: str, previous: Previous | None) -> Scan:
 
 def _read_database(path: str) -> Scan:
     """Read every thread, unless a readable database of a later layout lies beside this one."""
-    folder, name = os.path.split(path)
-    found = {int(match[1]): entry for entry in os.listdir(folder) if (match := _DATABASE.fullmatch(entry))}
-    for later in sorted(found, reverse=True):
-        if found[later] == name:
-            break
+    for later in _databases(path, later=True):
         try:
-            if _sqlite.read(os.path.join(folder, found[later]), _columns):
+            if _sqlite.read(later, _columns):
                 return Scan()
         except OSError:
             continue

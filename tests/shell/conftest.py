@@ -37,7 +37,7 @@ class Shells:
         self.here = home.path / "state" / "run" / "here"
         programs = home.path / "bin"
         programs.mkdir(exist_ok=True)
-        (programs / "sess").write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -m sess \"$@\"\n")
+        (programs / "sess").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m sess "$@"\n')
         (programs / "sess").chmod(0o755)
         self.env = {**home.env, "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
 
