@@ -18,6 +18,7 @@ from sessiond.apps import APPS
 from sessiond.config import load
 from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer
+from sessiond.listener import Listener
 from sessiond.log import set_up
 from sessiond.paths import exposure, is_private, locate, socket_path_problem
 from sessiond.protocol import Problem
@@ -68,15 +69,15 @@ def run(env: MutableMapping[str, str]) -> None:
         _make_private(folder)
     set_up(paths.log, env)
     try:
-        listener = systemd.inherited(env)
+        inherited = systemd.inherited(env)
         config = load(paths.config, env.get("HOME") or "/")
-        lock = _lock(paths, HAND_OVER if listener else PROBED)
+        lock = _lock(paths, HAND_OVER if inherited else PROBED)
     except Problem as refusal:
         # Under launchd nobody reads what goes to stderr.
         log.error("%s", refusal.message)
         raise
     try:
-        _serve(env, paths, config, listener)
+        _serve(env, paths, config, inherited)
     finally:
         # Closed, never unlinked: a waiter would hold the lock of a file nobody else sees.
         os.close(lock)
@@ -118,10 +119,11 @@ class Core:
         return self._indexer.stop(1.5)
 
 
-def _serve(env: MutableMapping[str, str], paths: Paths, config: Config, listener: socket.socket | None) -> None:
+def _serve(env: MutableMapping[str, str], paths: Paths, config: Config, inherited: socket.socket | None) -> None:
     core = Core(env, paths, config, lambda: server.stop(), lambda changes: server.changed(changes))
-    server = Server(listener.getsockname() if listener else paths.socket, core.service, listener)
-    heartbeat = systemd.Heartbeat(env, server.path)
+    listener = Listener(inherited.getsockname() if inherited else paths.socket, inherited)
+    server = Server(listener, core.service)
+    heartbeat = systemd.Heartbeat(env, listener.path)
 
     def reload() -> None:
         nonlocal core

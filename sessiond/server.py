@@ -11,18 +11,14 @@ import collections
 import contextlib
 import functools
 import logging
-import os
 import selectors
 import socket
-import struct
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from sessiond.dialects import event_lines, refusal, request_length, respond
 from sessiond.follow import Followers
-from sessiond.paths import identity
 from sessiond.protocol import output_frame
 from sessiond.service import Blocks
 
@@ -30,13 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessiond.follow import Follower
+    from sessiond.listener import Listener
     from sessiond.service import Service
     from sessiond.session import Changes
 
 log = logging.getLogger(__name__)
 
-BACKLOG = 1024
-"""Connections the kernel holds for us: with 128, the 128th connect to a stopped daemon blocks for ever."""
 MAX_CONNECTIONS = 1000
 MAX_WORKERS = 16
 """Requests that wait at one time; the next ones wait their turn."""
@@ -52,8 +47,6 @@ SIGN_OF_LIFE = output_frame(2, b"")
 """Sent every ``SWEEP`` to a client whose command takes its time, which would think us hung."""
 HOUSEKEEPING = 5.0
 """Seconds between two looks at the socket file: less than a client waits for a daemon that it cannot reach."""
-SWEPT = 86_400.0
-"""Seconds in which no cleaner of temporary folders takes a file that was touched; the shortest known is 3 days."""
 FINISH = 0.5
 """Seconds for clients that have connected to get an answer when the daemon ends."""
 
@@ -61,16 +54,11 @@ FINISH = 0.5
 class Server:
     """Serves a listening Unix socket until `stop`."""
 
-    def __init__(self, path: str, service: Service, inherited: socket.socket | None = None) -> None:
-        """Bind *path*, removing what is left there: the caller holds the lock. Raises OSError.
-
-        Or listen on the *inherited* socket, which somebody else bound there and looks after.
-        """
-        self.path = path
+    def __init__(self, listener: Listener, service: Service) -> None:
+        """Serve who connects to *listener*."""
+        self._listener = listener
         self.service = service
         """Who answers the requests from now on."""
-        self._inherited = inherited
-        self._folder = identity(os.path.dirname(path))
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
         self._workers = 0
@@ -82,23 +70,9 @@ class Server:
         self._selector.register(self._wake_in, selectors.EVENT_READ, self._on_wake)
         self._followers: Followers[_Connection] = Followers(lambda: self.post(self._publish))
         self._stopping = False
-        self._resting = False
+        self._resting = True
         """The listener is not watched, until the next sweep."""
-        self._listen()
-
-    def _listen(self) -> None:
-        if self._inherited:
-            self._listener = self._inherited
-        else:
-            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            if os.path.lexists(self.path):
-                os.unlink(self.path)
-            self._listener.bind(self.path)
-            os.chmod(self.path, 0o600)
-            self._listener.listen(BACKLOG)
-        self._listener.setblocking(False)
-        self._inode = identity(self.path)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._on_connect)
+        self._rise()
 
     def stop(self) -> None:
         """End `run` after the events at hand. May be called from any thread and from a signal handler."""
@@ -110,7 +84,7 @@ class Server:
         self._followers.add(changes)
 
     def run(self) -> None:
-        """Serve until `stop`, then answer who has connected already, and remove the socket unless it was inherited."""
+        """Serve until `stop`, then answer who has connected already, and leave the socket to the next daemon."""
         housekeeping = sweep = time.monotonic()
         while not self._stopping:
             now = time.monotonic()
@@ -127,14 +101,10 @@ class Server:
                 self._keep_house()
             for key, mask in self._selector.select((sweep if self._connections else housekeeping) - now):
                 key.data(mask)
-        self._rise()
-        if not self._inherited:
-            if self._owns_path():
-                os.unlink(self.path)
-            # Who waits to be accepted would be cut off; at an inherited socket the next daemon accepts them.
+        self._rest()
+        if self._listener.release():
             self._on_connect(selectors.EVENT_READ)
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        self._listener.socket.close()
         self._finish()
         for connection in list(self._connections.values()):
             connection.socket.setblocking(True)
@@ -153,54 +123,45 @@ class Server:
             for key, mask in self._selector.select(left):
                 key.data(mask)
 
-    def _owns_path(self) -> bool:
-        return self._inode is not None and identity(self.path) == self._inode
-
     def _keep_house(self) -> None:
-        """Bind again when the socket file is gone or another's: clients would never reach us (atuinsh/atuin#4115).
-
-        With its folder the lock is gone too, and another daemon may run; an inherited socket is not ours to bind.
-        In both cases the next one starts better.
-        """
-        if self._owns_path():
-            if os.stat(self.path).st_mtime < time.time() - SWEPT:
-                os.utime(self.path)
+        """Make sure that clients find us; end when they cannot."""
+        if self._listener.reachable():
             return
-        if self._inherited or identity(os.path.dirname(self.path)) != self._folder:
-            log.error("the socket at which clients look is not this one; ending")
-            self.stop()
-            return
-        log.warning("the socket file vanished; binding again")
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        self._rest()
         try:
-            self._listen()
+            self._listener.renew()
         except OSError as error:
-            log.error("the socket cannot be bound again: %s", error)
+            log.error("clients cannot reach this daemon, which ends: %s", error.strerror)
             self.stop()
+        else:
+            self._rise()
+
+    def _rest(self) -> None:
+        """Watch the listener no longer."""
+        if not self._resting:
+            self._resting = True
+            self._selector.unregister(self._listener.socket)
 
     def _rise(self) -> None:
         """Watch the listener again after a rest."""
         if self._resting:
             self._resting = False
-            self._selector.register(self._listener, selectors.EVENT_READ, self._on_connect)
+            self._selector.register(self._listener.socket, selectors.EVENT_READ, self._on_connect)
 
     def _on_connect(self, _mask: int) -> None:
         while True:
             try:
-                accepted, _ = self._listener.accept()
+                accepted = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 # Out of descriptors: it stays ready, and would be tried thousands of times a second.
                 log.error("connections cannot be accepted for a while: %s", error)
-                self._selector.unregister(self._listener)
-                self._resting = True
+                self._rest()
                 return
-            if len(self._connections) >= MAX_CONNECTIONS or _peer(accepted) not in (os.getuid(), 0):
+            if len(self._connections) >= MAX_CONNECTIONS:
                 accepted.close()
                 continue
-            accepted.setblocking(False)
             connection = _Connection(accepted)
             self._connections[accepted.fileno()] = connection
             self._listen_for(connection)
@@ -404,17 +365,3 @@ class _Connection:
         request = bytes(self.incoming[:end])
         del self.incoming[:end]
         return request
-
-
-def _peer(connected: socket.socket) -> int:
-    """Return the user id of the process at the other end, -1 when that cannot be told."""
-    try:
-        if hasattr(socket, "SO_PEERCRED"):
-            credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            return int(struct.unpack("3i", credentials)[1])
-        if sys.platform == "darwin":
-            # struct xucred of <sys/ucred.h>: version, uid, …; LOCAL_PEERCRED is 1 at level 0.
-            return int(struct.unpack_from("II", connected.getsockopt(0, 1, 76))[1])
-    except OSError:
-        pass
-    return -1

@@ -153,6 +153,7 @@ def test_an_index_damaged_while_it_is_used_is_built_again(home: Home, daemon: Da
 
 def test_a_vanished_socket_file_is_made_again(home: Home, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cleaners of temporary folders take it; the daemon would never be reached again."""
+    from sessiond.listener import Listener
     from sessiond.server import Server
 
     class Silent:
@@ -160,7 +161,7 @@ def test_a_vanished_socket_file_is_made_again(home: Home, daemon: Daemon, monkey
             raise AssertionError
 
     path = home.path / "s.sock"
-    server = Server(str(path), Silent())  # type: ignore[arg-type]
+    server = Server(Listener(str(path)), Silent())  # type: ignore[arg-type]
     path.unlink()
     server._keep_house()
     with socket.socket(socket.AF_UNIX) as connection:

@@ -117,6 +117,9 @@ class Launchd(Manager):
         """End the daemon; launchd does not start again what ended well."""
         if self.state().pid:
             self._done("kill", "SIGTERM", self._service)
+            deadline = time.monotonic() + SETTLE
+            while self.state().pid and time.monotonic() < deadline:
+                time.sleep(0.05)
 
     def restart(self) -> None:
         """Replace the daemon."""
