@@ -9,6 +9,10 @@ from typing import NamedTuple
 LIMIT = 2.0
 """Seconds for an answer: a repository may be on a network, or huge."""
 
+# A repository may name programs to run: a monitor of its files, and a bare one that lies committed in
+# another anything at all.
+_UNASKED = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
+
 # As `git rev-parse --local-env-vars` lists them: git would look there instead of in the folder.
 _MISLEADING = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
@@ -38,9 +42,8 @@ def ask(folder: str, *words: str) -> str:
     environment = {key: value for key, value in os.environ.items() if key not in _MISLEADING}
     environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
     try:
-        # A repository can name a program as its file system monitor; nothing of it is run unasked.
         process = subprocess.Popen(  # noqa: S603 - words of ours, and refs that begin with refs/
-            ["git", "-C", folder, "-c", "core.fsmonitor=false", *words],  # noqa: S607 - the person's git
+            ["git", "-C", folder, *_UNASKED, *words],  # noqa: S607 - the person's git
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

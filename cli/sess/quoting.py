@@ -37,4 +37,7 @@ def quoted(word: str) -> str:
         # Backslashes, since fish gives a meaning to one between single quotes.
         return _SPECIAL.sub(r"\\\g<0>", word) or "''"
     octal = (c if _PLAIN.fullmatch(c) else "".join(f"\\{byte:03o}" for byte in os.fsencode(c)) for c in word)
-    return f"\"$(printf '{''.join(octal)}')\""
+    text = "".join(octal)
+    # printf would take a word that begins with a dash for an option.
+    text = "\\055" + text[1:] if text.startswith("-") else text
+    return f"\"$(printf '{text}')\""
