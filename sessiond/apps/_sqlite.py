@@ -24,8 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import apsw
 
+from sessiond.apps.base import stat_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sessiond.session import Stat
 
 T = TypeVar("T")
 
@@ -56,6 +60,25 @@ class _File(NamedTuple):
     ino: int
     size: int
     mtime_ns: int
+
+
+def with_log(path: str, stat: Stat) -> Stat:
+    """Return the *stat* of the database at *path* with that of its write-ahead log, to which a commit goes."""
+    try:
+        log = stat_of(os.lstat(path + "-wal"))
+    except FileNotFoundError:
+        return stat
+    mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
+    return stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+
+
+def columns(database: apsw.Connection, table: str, wanted: Iterable[str]) -> str:
+    """Return *wanted* as a list for a SELECT, NULL for those that *table* lacks; ``""`` when there is no such table.
+
+    Every agent has added columns within a year.
+    """
+    there = {name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")}
+    return ", ".join(name if name in there else f"NULL AS {name}" for name in wanted) if there else ""
 
 
 def read(path: str, query: Callable[[apsw.Connection], T]) -> T:

@@ -65,16 +65,24 @@ class App(ABC):
 
     name: str
     """Short and lower case, as in ``app:codex``."""
+    label: str
+    """What its makers call it."""
+    verified: str
+    """The releases whose own files were read, or ``""`` when all is known from others' readers."""
+    reads: tuple[str, ...]
+    """What is opened, for people: paths below the root, ID for a session's id."""
     program: str
     """The command that a resume starts."""
-    store_variable: str
-    """The environment variable that tells the program of a store other than its default."""
+    store_variable: str = ""
+    """The environment variable that tells the program of a store other than its default, if there is one."""
     variables: tuple[str, ...] = ()
     """Other environment variables that decide where it keeps what is read here."""
     markers: tuple[str, ...] = ()
     """Environment variables that make a session started inside another one behave as a part of it."""
-    modes: tuple[Modes, ...]
-    """Its permissions."""
+    modes: tuple[Modes, ...] = ()
+    """Its permissions, where a session has any of its own."""
+    forks: bool = False
+    """Whether it can go on in a copy of a session."""
     archived: str = ""
     """What the program does before it resumes an archived session."""
     folder_gone: str
@@ -144,6 +152,17 @@ class App(ABC):
     def origin(self, session: Session) -> Origin:  # noqa: ARG002 - for those whose transcripts tell
         """Return where *session* began, read from the file now. Raises OSError when it cannot be read."""
         return Origin(None, None)
+
+    def present(self, session: Session) -> bool:
+        """Return whether *session* is still there to be resumed.
+
+        Looked at before a start, since several programs begin a new session in the place of one they do not find.
+        """
+        return os.path.lexists(session.path)
+
+    def environment(self, root: str) -> dict[str, str]:
+        """Return the variables with which the program takes *root* for its store, when it is not the default one."""
+        return {self.store_variable: root} if self.store_variable else {}
 
     @abstractmethod
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:

@@ -37,8 +37,12 @@ class ClaudeCode(App):
     """Claude Code from 1.0 to 2.1, and the editors and desktop apps that share its store."""
 
     name = "claude"
+    label = "Claude Code"
+    verified = "2.0.76 to 2.1.332"
+    reads = ("projects/*/ID.jsonl", "projects/*/ID/custom-title.json", "sessions/PID.json")
     program = "claude"
     store_variable = "CLAUDE_CONFIG_DIR"
+    forks = True
     # With one of these from a session around it, a resumed session is not saved or not listed.
     markers = (
         *("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),

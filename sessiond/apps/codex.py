@@ -61,6 +61,9 @@ class Codex(App):
     """Codex CLI from 0.20 to 0.171, and the desktop app and the IDE extension that share its home."""
 
     name = "codex"
+    label = "Codex CLI"
+    verified = "0.20.0 to 0.171.0"
+    reads = ("sessions/YYYY/MM/DD/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl", _NAMES, "state_N.sqlite")
     program = "codex"
     store_variable = "CODEX_HOME"
     variables = ("CODEX_SQLITE_HOME",)
@@ -82,6 +85,7 @@ class Codex(App):
             loose=frozenset({"danger-full-access"}),
         ),
     )
+    forks = True
     archived = "Codex asks first whether to unarchive it and resume, or to cancel"
     folder_gone = "Codex resumes it in another folder, and keeps to that one from then on: --dir DIR"
 
@@ -244,10 +248,7 @@ def _with_log(unit: Unit, stat: Stat) -> Stat:
     """
     if unit.kind != "database":
         return stat
-    with contextlib.suppress(FileNotFoundError):
-        log = stat_of(os.lstat(unit.path + "-wal"))
-        mtime_ns, ctime_ns = max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
-        stat = stat._replace(size=stat.size + log.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+    stat = _sqlite.with_log(unit.path, stat)
     for path in _databases(unit.path, later=True):
         with contextlib.suppress(FileNotFoundError):
             stat = stat._replace(ctime_ns=stat.ctime_ns + os.lstat(path).st_ctime_ns % 1_000_000_007)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from sessiond.apps.codex import Codex
-from sessiond.session import Part, Previous, Scan, Session, Stat, Unit
+from tests.apps.reader import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sessiond.session import Session
 
 ID = "01a1f000-798a-76f0-9430-e29822ad4fc7"
 OTHER = "01a1f000-9101-7be0-8a11-0c0ffee0beef"
@@ -77,15 +78,11 @@ def line(record: Record | bytes) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
 
 
-class Home:
+class Home(Reader):
     """One ``.codex`` folder, and what an index would hold of it."""
 
     def __init__(self, path: Path, env: dict[str, str] | None = None) -> None:
-        self.root = path
-        self.app = Codex(env or {})
-        self.scans: dict[Unit, tuple[Stat, Scan]] = {}
-        self.problems: dict[str, str] = {}
-        self.read = 0
+        super().__init__(Codex(env or {}), path)
 
     def put(self, *records: Record | bytes, id: str = ID, folder: str = DAY, append: bool = False) -> Path:
         """Write a rollout of the thread or segment *id*, or append to it."""
@@ -118,39 +115,10 @@ class Home:
         database.close()
         return path
 
-    def refresh(self) -> None:
-        """Read every unit that changed, keeping what is known of one that cannot be read."""
-        found = dict(self.app.units(str(self.root), lambda path, error: self.problems.update({path: str(error)})))
-        for unit, stat in found.items():
-            old = self.scans.get(unit)
-            if old and old[0] == stat and not old[1].problem:
-                continue
-            try:
-                scan = self.app.read(unit, stat, Previous(old[0], old[1].facts, old[1].complete) if old else None)
-            except OSError as error:
-                self.problems[os.path.basename(unit.path)] = error.strerror or str(error)
-                scan = Scan(old[1].facts if old else {}, problem="kept")
-            self.read += scan.read
-            self.scans[unit] = stat, scan
-
-    def rows(self) -> dict[str, Session]:
-        """Return the rows of all threads, by id."""
-        self.refresh()
-        ids = dict.fromkeys(key for _, scan in self.scans.values() for key in scan.facts)
-        rows = {key: self.app.merge(key, self.parts(key)) for key in ids}
-        return {key: row for key, row in rows.items() if row}
-
     def row(self, id: str = ID) -> Session:
-        return self.rows()[id]
+        return super().row(id)
 
     def add(self, *records: Record | bytes) -> Session:
         """Append to the rollout and return its new row."""
         self.put(*records, append=True)
         return self.row()
-
-    def parts(self, id: str) -> list[Part]:
-        return [
-            Part(unit, stat, scan.facts[id], gone=not os.path.lexists(unit.path))
-            for unit, (stat, scan) in self.scans.items()
-            if id in scan.facts
-        ]
