@@ -97,7 +97,7 @@ class Core:
         """Prepare it; *stop* ends the daemon, *changed* is told of every commit."""
         dirty = Dirty()
         roots = _roots(env, config)
-        watches = [watch for root in roots for watch in root.app.watches(root.path)]
+        watches = [watch._replace(store=root.path) for root in roots for watch in root.app.watches(root.path)]
         self._watching = watcher(watches, dirty, lambda: self._indexer.request_reconcile())
         self._indexer = Indexer(roots, paths.index, dirty, self._watching, config)
         self._indexer.listen(changed)

@@ -73,8 +73,9 @@ class InotifyWatcher:
 
     watchdog's `InotifyFD` is used directly, with one callback a folder: its Observer starts a
     thread for every scheduled folder, hides a full queue from the handler and swallows the
-    failure to watch a sub-folder (7.1.0, gorakhargosh/watchdog#654). A missing folder is
-    waited for by watching its nearest existing ancestor.
+    failure to watch a sub-folder (7.1.0, gorakhargosh/watchdog#654). A folder that is missing
+    in its store is waited for by watching its nearest existing ancestor; a store that is missing
+    is looked for at every `check`, so that an agent that is not installed costs no watch.
     """
 
     def __init__(self, watches: Iterable[Watch], dirty: Dirty, on_loss: Callable[[], None]) -> None:
@@ -90,6 +91,7 @@ class InotifyWatcher:
         self._folders: dict[str, _Folder] = {}
         self._unwatched: dict[str, int] = {}
         self._missing: list[str] = []
+        self._absent: set[str] = set()
         self._remote: dict[int, bool] = {}
         self._lost = 0
         self._overflowed = False
@@ -153,6 +155,10 @@ class InotifyWatcher:
                 if known is not None and known.depth >= 0:
                     continue
                 nearest = _nearest_folder(watch.path)
+                if len(nearest) < len(watch.store):
+                    self._missing.append(watch.path)
+                    self._absent.add(watch.store)
+                    continue
                 while nearest != watch.path:
                     self._await(nearest)
                     awaited.add(nearest)
@@ -163,6 +169,10 @@ class InotifyWatcher:
                     nearest = again
                 else:
                     self._add(watch.path, watch.depth, root=True, report=report)
+                if watch.store in self._absent:
+                    # A reconcile may have met it before, and a file be gone since without an event.
+                    self._absent.remove(watch.store)
+                    self._on_loss()
             for folder in list(self._folders.values()):
                 if folder.depth < 0 and folder.path not in awaited:
                     self._forget(folder.path)

@@ -45,6 +45,9 @@ class Home:
         self.path = Path(tempfile.mkdtemp(prefix="sess-", dir="/tmp"))
         self.claude = self.path / ".claude"
         self.codex = self.path / ".codex"
+        # Both are installed: one that is not is looked for every 5 s only.
+        self.claude.mkdir()
+        self.codex.mkdir()
         self.random = random.Random(1)
         self.now = int(time.time() * 1000) - 3_600_000
 

@@ -101,7 +101,7 @@ def test_what_is_in_a_new_folder_is_reported(tmp_path: Path, watch: Callable[...
     until(lambda: watched.saw(root / "moved" / "later.jsonl"))
 
 
-def test_a_missing_root_is_watched_when_it_appears(tmp_path: Path, watch: Callable[..., Watched]) -> None:
+def test_a_missing_folder_is_watched_when_it_appears(tmp_path: Path, watch: Callable[..., Watched]) -> None:
     """Several levels of it at once, without polling."""
     root = tmp_path / "not" / "there" / "yet"
     watched = watch(Watch(str(root), 1))
@@ -109,6 +109,19 @@ def test_a_missing_root_is_watched_when_it_appears(tmp_path: Path, watch: Callab
     (root / "project").mkdir(parents=True)
     (root / "project" / "a.jsonl").write_text("1")
     until(lambda: watched.saw(root / "project" / "a.jsonl"))
+    assert watched.watcher.health().missing == []
+
+
+def test_a_store_that_is_missing_costs_no_watch(tmp_path: Path, watch: Callable[..., Watched]) -> None:
+    """It is found when next looked for, with what is in it by then."""
+    store = tmp_path / "store"
+    watched = watch(Watch(str(store / "sessions"), 1, str(store)))
+    assert watched.watcher.health().watched == 0
+    assert watched.watcher.health().missing == [str(store / "sessions")]
+    (store / "sessions" / "project").mkdir(parents=True)
+    (store / "sessions" / "project" / "a.jsonl").write_text("1")
+    watched.watcher.check()
+    until(lambda: watched.saw(store / "sessions" / "project" / "a.jsonl"))
     assert watched.watcher.health().missing == []
 
 

@@ -21,6 +21,8 @@ class Watch(NamedTuple):
 
     path: str
     depth: int
+    store: str = "/"
+    """The store it belongs to. While that is missing, nothing is watched for the folder to come."""
 
 
 class Modes(NamedTuple):
