@@ -280,6 +280,7 @@ class Service:
                 ),
             }
             for root in self._indexer.roots
+            if os.path.isdir(root.path) or root.app.name in self._config.roots
         ]
         return Answer(
             [],

@@ -164,7 +164,7 @@ STATUS = {
     "unreadable": 2,
     "roots": [
         {"app": "claude", "path": "/home/anna/.claude", "state": "watched"},
-        {"app": "codex", "path": "/home/anna/.codex", "state": "missing"},
+        {"app": "codex", "path": "/home/anna/.codex", "state": "watched"},
     ],
     "progress": None,
     "reconciled": 0,
@@ -187,11 +187,12 @@ def status(**values: Any) -> list[str]:
     return out.splitlines()
 
 
-def test_status_is_two_lines_when_all_is_well() -> None:
-    """The daemon, and how fresh its index is."""
+def test_status_is_three_lines_when_all_is_well() -> None:
+    """The daemon, how fresh its index is, and whose sessions are in it."""
     assert status() == [
         "sessiond 0.1.0 (pid 4711), started 3h ago: 1,234 sessions (claude 1,200, codex 34), 42 hidden",
         "1,300 files read, 2 unreadable; compared with the disk 1m ago; index 2.5 MB",
+        "agents found: claude, codex",
     ]
 
 
@@ -208,10 +209,13 @@ def test_status_says_how_fresh_the_index_is(values: dict[str, Any], line: str) -
 
 
 def test_status_says_what_is_wrong() -> None:
-    """Each on a line of its own; an agent that is not there is not wrong."""
-    roots = [{"app": "claude", "path": "/home/anna/.claude", "state": "unreadable"}, STATUS["roots"][1]]
+    """Each on a line of its own; a store is missing only if the configuration names it."""
+    states = (("claude", "/home/anna/.claude", "unreadable"), ("codex", "/mnt/codex", "missing"))
+    roots = [dict(zip(("app", "path", "state"), state, strict=True)) for state in states]
     assert status(roots=roots, problems=["2 unreadable: Permission denied"])[2:] == [
+        "agents found: claude",
         "claude: ~/.claude is unreadable",
+        "codex: /mnt/codex is missing",
         "2 unreadable: Permission denied",
     ]
 
@@ -223,7 +227,7 @@ def test_status_as_json_can_be_shown_to_anybody() -> None:
     assert json.loads(out) == {
         **STATUS,
         "running": True,
-        "roots": [{"app": "claude", "state": "watched"}, {"app": "codex", "state": "missing"}],
+        "roots": [{"app": "claude", "state": "watched"}, {"app": "codex", "state": "watched"}],
     }
 
 

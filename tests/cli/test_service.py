@@ -59,7 +59,7 @@ def test_installing_says_what_happens_instead(home: Home, service: Service) -> N
     assert done.returncode == 3
     assert done.stderr.startswith("sess: there is no service manager: ")
     assert "the daemon starts with the first search" in done.stderr
-    assert list(home.path.iterdir()) == []
+    assert set(home.path.iterdir()) == {home.claude, home.codex}
 
 
 def test_without_a_service_its_commands_look_after_the_daemon_on_demand(home: Home, service: Service) -> None:
@@ -71,7 +71,7 @@ def test_without_a_service_its_commands_look_after_the_daemon_on_demand(home: Ho
     assert (running.returncode, "runs on demand (pid " in running.stdout) == (3, True)
     assert "runs on demand" in service("restart").stdout
     assert service("status").stdout != running.stdout
-    assert "serves 2 roots" in service("logs").stdout
+    assert " serves " in service("logs").stdout
     assert "the next search starts it" in service("stop").stdout
     assert "is not running" in service("status").stdout
 
@@ -89,7 +89,7 @@ def test_uninstalling_clears_up_without_a_service_as_well(home: Home, service: S
     assert "the index stays" in service("uninstall").stdout
     assert [path.name for path in home.path.rglob("*") if path.is_file()] == ["index.sqlite"]
     assert service("uninstall", "--purge").returncode == 0
-    assert list(home.path.iterdir()) == []
+    assert set(home.path.iterdir()) == {home.claude, home.codex}
     assert service("uninstall", "--purge").returncode == 0
 
 

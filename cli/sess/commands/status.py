@@ -63,8 +63,10 @@ def _lines(status: dict[str, Any], context: Context, now: float) -> Iterator[str
         f"{render.count(status['units'], 'file')} read, {status['unreadable']:,} unreadable; {freshness}; "
         f"index {render.size(status['index_bytes'])}"
     )
+    agents = dict.fromkeys(root["app"] for root in status["roots"] if root["state"] != "missing")
+    yield f"agents found: {', '.join(agents) or 'none'}"
     for root in status["roots"]:
-        if root["state"] not in ("watched", "missing"):
+        if root["state"] != "watched":
             yield clean(f"{root['app']}: {render.folder(root['path'], context.home)} is {root['state']}")
     for problem in status["problems"]:
         yield clean(problem)
