@@ -60,5 +60,8 @@ for sess_file in "$sess_bin"/../lib/python*/site-packages/sess/__main__.py \
   sess_main=$sess_file
 done
 
-[ -z "$sess_main" ] || exec "$sess_python" -I -S "$sess_main" "$@"
-exec "$sess_python" -E -P -m sess "$@" # an editable install: `site` knows where it is
+# In the locale C, Python sets LC_CTYPE for itself and all it starts. What it was, an agent has to get.
+sess_ctype=sess_ctype${LC_CTYPE+=$LC_CTYPE}
+
+[ -z "$sess_main" ] || exec "$sess_python" -X "$sess_ctype" -I -S "$sess_main" "$@"
+exec "$sess_python" -X "$sess_ctype" -E -P -m sess "$@" # an editable install: `site` knows where it is

@@ -11,7 +11,7 @@ from sessiond.text import fold, storable
 
 MAX_TERMS = 24
 """Terms of a query that count; a pasted paragraph has hundreds, and the first ones tell it apart."""
-FIELDS = ("title", "cwd", "branch", "app", "id")
+FIELDS = ("title", "cwd", "branch", "app", "id", "store")
 STATES = ("live", "lost", "archived", "hidden")
 
 _TOKEN = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)

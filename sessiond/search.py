@@ -181,7 +181,9 @@ class Search:
         return [number for (number,) in self._db.execute(sql, values)]
 
     def _total(self, bounded: str, limit: int) -> int:
-        return int(self._db.execute(f"SELECT count(*) FROM (SELECT 1 FROM session WHERE {bounded} LIMIT {limit})").get)
+        # The order makes SQLite take the index of the rows that count: without, "hidden" was looked for in all, 3 ms.
+        rows = f"SELECT 1 FROM session WHERE {bounded} ORDER BY updated DESC LIMIT {limit}"
+        return int(self._db.execute(f"SELECT count(*) FROM ({rows})").get)
 
     def _conditions(self, query: Query) -> tuple[list[str], list[str], list[Any]]:
         """Return *query* in SQL: limits an index serves, conditions on a row, the values of the conditions."""
@@ -198,6 +200,8 @@ class Search:
             values += [term.text] * len(choices)
             if term.field in (None, "app"):
                 choices.append(f"root IN ({self._roots_named(term.text)})")
+            elif term.field == "store":
+                choices.append(f"root IN ({self._roots_at(term.text)})")
             conditions.append(f"{'NOT ' if term.negated else ''}({' OR '.join(choices)})")
         if query.below is not None:
             within, given = _below(query.below)
@@ -212,7 +216,7 @@ class Search:
             yield " UNION ".join(f"SELECT id FROM session WHERE {choice}" for choice in within), given
         expressions = []
         for term in query.terms:
-            if term.negated or term.field == "app" or (term.field is None and self._roots_named(term.text)):
+            if term.negated or term.field in ("app", "store") or (term.field is None and self._roots_named(term.text)):
                 continue
             if len(term.text) >= 3:
                 expressions.append(" AND ".join(map(_quoted, _trigrams(term.text))))
@@ -238,6 +242,12 @@ class Search:
         """Return the numbers of the roots of the apps whose name holds *text*, for an SQL list."""
         rows = self._db.execute("SELECT id FROM root WHERE instr(app, ?) > 0", (text,))
         return ",".join(str(number) for (number,) in rows)
+
+    def _roots_at(self, text: str) -> str:
+        """Return the numbers of the roots in whose path *text* is, or whose path it is if it begins with a slash."""
+        roots = [(number, fold(os.fsdecode(path))) for number, path in self._db.execute("SELECT id, path FROM root")]
+        whole = text.startswith("/")
+        return ",".join(str(number) for number, path in roots if (text.rstrip("/") == path if whole else text in path))
 
 
 def _batches(numbers: list[int]) -> Iterable[list[int]]:

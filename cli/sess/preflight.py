@@ -2,92 +2,173 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-from typing import TYPE_CHECKING, Any
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sess import git, render
-from sess.quoting import quoted
-from sessiond.protocol import Problem
+from sess import elsewhere, git, render
+from sess.quoting import quoted_folder
 from sessiond.session import Check
+from sessiond.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from sess.front import Ask
 
 Row = dict[str, Any]
 Plan = dict[str, Any]
 
-_EVIDENCE = 10
-"""Other sessions of a folder that are asked which repository it held."""
-_CANDIDATES = 40
-"""Folders that are asked whether they hold it now: git takes 3 ms for each."""
-_OFFERED = 3
-_ASKS = "--yes goes on all the same."
+_NAME = 60
+"""Columns of a branch's name that are shown."""
+_NO_TEXT = "\ufffd"
+"""What the index has in place of a character that a path cannot hold, such as NUL."""
+ASKS = "--yes goes on all the same."
 
 
-def named(row: Row) -> Row:
-    """Return what tells the daemon which session is meant: two stores may have the same id."""
-    return {key: row[key] for key in ("id", "app", "root")}
+class Place(NamedTuple):
+    """What must still be the same when a question about it was answered."""
+
+    device: int
+    inode: int
+    head: git.Head | None
+    """None where git gave no answer."""
 
 
-def checks(row: Row, plan: Plan, home: str, ask: Ask) -> list[Check]:
-    """Return what a person should know before *row* is resumed as *plan* says: what the daemon and the folder tell."""
+class Preflight(NamedTuple):
+    """What a person should know before a session is resumed."""
+
+    checks: list[Check]
+    place: Place | None
+    """None when there is no folder to start in."""
+
+
+class _Obstacle(NamedTuple):
+    """Why a folder cannot be entered."""
+
+    text: str
+    absent: bool = False
+    """It may be somewhere else now."""
+    creatable: bool = False
+    """Nothing is in its place."""
+
+
+def look(row: Row, plan: Plan, home: str, ask: Ask) -> Preflight:
+    """Return what the daemon and the folder tell of *row*, which is to be resumed as *plan* says."""
     known = [Check(**check) for check in plan["checks"]]
     if any(check.name == "session" and check.state == "refused" for check in known):
-        return known
-    return [*_folder(row, plan, home, ask), *known]
-
-
-def _folder(row: Row, plan: Plan, home: str, ask: Ask) -> Iterator[Check]:
+        return Preflight(known, None)
     folder = plan["folder"]
     if not folder:
-        yield Check("folder", "refused", "none is recorded", "Say where to go on: --dir DIR")
-    elif not os.path.isdir(folder):
-        yield Check("folder", "refused", f"{render.folder(folder, home)} is gone", _gone(row, plan, home, ask))
-    elif not os.access(folder, os.X_OK):
-        yield Check("folder", "refused", f"{render.folder(folder, home)} may not be entered", "Its mode forbids it.")
-    else:
-        elsewhere = folder != row["launch_dir"]
-        yield Check("folder", "noted" if elsewhere else "ok", render.folder(folder, home))
-        yield from _repository(row, plan, folder, home)
-
-
-def _repository(row: Row, plan: Plan, folder: str, home: str) -> Iterator[Check]:
+        unknown = Check("folder", "refused", "none is recorded", "Say where to go on: --dir DIR")
+        return Preflight([unknown, *known], None)
+    shown = render.folder(folder, home)
+    if obstacle := _obstacle(folder):
+        hint = _remedies(row, plan, obstacle, home, ask)
+        return Preflight([Check("folder", "refused", f"{shown} {obstacle.text}", hint), *known], None)
+    found = os.stat(folder)
     try:
-        head = git.head(folder)
+        head, why = git.head(folder), None
     except git.Failed as failure:
-        if row["branch"]:
-            none = isinstance(failure, git.NoRepository)
-            now = "there is no git repository" if none else f"not known: {failure}"
-            yield Check("branch", "asks" if none else "noted", f"then {row['branch']}; now {now}", _ASKS)
+        head, why = None, failure
+    checks = [
+        Check("folder", "ok" if folder == row["launch_dir"] else "noted", shown),
+        *(_branch(row["branch"], head or why, folder, home) if row["branch"] else ()),
+        *(_work(plan, head, folder) if head else ()),
+    ]
+    return Preflight([*checks, *known], Place(found.st_dev, found.st_ino, head))
+
+
+def changed(before: Place | None, now: Place | None) -> Iterator[Check]:
+    """Yield what became another one while the person was asked."""
+    if before is None or now is None:
         return
-    if row["branch"]:
-        yield _branch(row["branch"], head, folder, home)
+    if (before.device, before.inode) != (now.device, now.inode):
+        yield Check("folder", "noted", "another one is in its place since you were asked")
+    elif before.head != now.head:
+        was, is_now = (_described(place.head) for place in (before, now))
+        yield Check("branch", "noted", f"{is_now} since you were asked; before, {was}")
+
+
+def _described(head: git.Head | None) -> str:
+    if head is None:
+        return "not known"
+    return f"{_cut(head.branch) if head.branch else 'HEAD'} at {head.commit[:7] or 'no commit'}"
+
+
+def _cut(branch: str) -> str:
+    return render.cut(clean(branch), _NAME)
+
+
+def _obstacle(folder: str) -> _Obstacle | None:
+    """Return why *folder* cannot be entered, or None when it can."""
+    try:
+        mode = os.stat(folder).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return _missing(folder)
+    except PermissionError:
+        return _Obstacle("cannot be looked at: a folder above it may not be entered")
+    except (OSError, ValueError) as error:
+        return _Obstacle(f"cannot be looked at: {getattr(error, 'strerror', None) or error}")
+    if not stat.S_ISDIR(mode):
+        return _Obstacle("is a file, not a folder", absent=True)
+    return None if os.access(folder, os.X_OK) else _Obstacle("may not be entered: its mode forbids it")
+
+
+def _missing(folder: str) -> _Obstacle:
+    """Return what is in the way of *folder*, which is not there."""
+    if _NO_TEXT in folder:
+        return _Obstacle("is not there; characters that no path has are recorded in it")
+    there = folder
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if os.path.islink(there) and not os.path.exists(there):
+        target = render.cut(clean(os.readlink(there)), _NAME)
+        whose = "" if there == folder else f"{os.path.basename(there)} above it "
+        return _Obstacle(f"{'is gone: ' if whose else ''}{whose}is a link to {target}, which is gone", absent=True)
+    if not os.path.isdir(there):
+        return _Obstacle(f"is gone: {os.path.basename(there)} above it is a file", absent=True)
+    return _Obstacle("is gone", absent=True, creatable=True)
+
+
+def _branch(then: str, now: git.Head | git.Failed | None, folder: str, home: str) -> Iterator[Check]:
+    was = _cut(then)
+    if isinstance(now, git.NoRepository):
+        yield Check("branch", "asks", f"then {was}; now there is no git repository", ASKS)
+    elif not isinstance(now, git.Head):
+        yield Check("branch", "asks", f"then {was}; now not known: {now}", ASKS)
+    elif now.branch == then:
+        yield Check("branch", "ok", was)
+    else:
+        try:
+            if now.branch and then == f"heads/{now.branch}" and not git.has_branch(folder, then):
+                # So git shortens the branch where a tag has its name.
+                yield Check("branch", "ok", _cut(now.branch))
+                return
+            was += _whereabouts(then, folder, home)
+        except git.Failed:
+            pass
+        here = _cut(now.branch) if now.branch else f"none, HEAD is detached at {now.commit[:7]}"
+        yield Check("branch", "asks", f"then {was}; here now {here}", ASKS)
+
+
+def _whereabouts(branch: str, folder: str, home: str) -> str:
+    """Return, as the end of a sentence, what became of a branch that is not checked out here. Raises git.Failed."""
+    if not git.has_branch(folder, branch):
+        return ", which no longer exists"
+    worktree = git.worktree_of(folder, branch)
+    return f", now checked out in {render.folder(worktree, home)}" if worktree else ""
+
+
+def _work(plan: Plan, head: git.Head, folder: str) -> Iterator[Check]:
+    """Yield what was done in the repository since, and what is not committed."""
     try:
         if head.commit and plan["commit"]:
             yield from _commits(folder, plan["commit"])
-        if changed := git.changes(folder):
-            yield Check("changes", "noted", f"{render.count(changed, 'file')} with uncommitted changes")
+        if number := git.changes(folder):
+            yield Check("changes", "noted", f"{render.count(number, 'file')} with uncommitted changes")
     except git.Failed as failure:
         yield Check("changes", "noted", f"not known: {failure}")
-
-
-def _branch(then: str, head: git.Head, folder: str, home: str) -> Check:
-    if head.branch == then:
-        return Check("branch", "ok", then)
-    now = head.branch or f"none, HEAD is detached at {head.commit}"
-    try:
-        worktree = git.worktree_of(folder, then)
-    except git.Failed:
-        worktree = None
-    if worktree:
-        then += f", now checked out in {render.folder(worktree, home)}"
-    elif not git.has_branch(folder, then):
-        then += ", which no longer exists"
-    return Check("branch", "asks", f"then {then}; here now {now}", _ASKS)
 
 
 def _commits(folder: str, commit: str) -> Iterator[Check]:
@@ -101,66 +182,18 @@ def _commits(folder: str, commit: str) -> Iterator[Check]:
         yield Check("commits", "noted", f"{render.count(ahead, 'commit')} since the session began at {short}{lost}")
 
 
-def _gone(row: Row, plan: Plan, home: str, ask: Ask) -> str:
-    """Return what can be done about a folder that is gone, a line for each possibility."""
+def _remedies(row: Row, plan: Plan, obstacle: _Obstacle, home: str, ask: Ask) -> str:
+    """Return what can be done about a folder that cannot be entered, a line for each possibility."""
     folder = plan["folder"]
     lines = []
     if row["cwd"] not in (None, folder) and os.path.isdir(row["cwd"]):
-        lines.append(f"The session was in this folder too: --dir {quoted(row['cwd'])}")
-    lines += [f"The same repository is here: --dir {quoted(path)}" for path in _elsewhere(plan, home, ask)]
-    try:
-        lines.append(plan["folder_gone"].replace("FOLDER", quoted(folder)))
-    except Problem:
-        lines.append(plan["folder_gone"])
+        lines.append(f"The session was in this folder too: --dir {quoted_folder(row['cwd'])}")
+    if obstacle.absent:
+        found, complete = elsewhere.folders(plan, home, ask)
+        lines += [f"The same repository is here: --dir {quoted_folder(path)}" for path in found]
+        if not complete:
+            lines.append(f"Not every folder was looked at: that takes more than {elsewhere.LIMIT:.0f} s.")
+    for line in plan["folder_gone"].split("\n"):
+        if obstacle.creatable or "FOLDER" not in line:  # the line makes it
+            lines.append(line.replace("FOLDER", quoted_folder(folder)))
     return "\n".join(lines)
-
-
-def _elsewhere(plan: Plan, home: str, ask: Ask) -> list[str]:
-    """Return where the repository that was in a folder may be now: it is looked for, and never taken."""
-    gone = plan["folder"]
-    above = os.path.dirname(gone)
-    while not os.path.isdir(above):
-        above = os.path.dirname(above)
-    found = []
-    # A worktree inside its repository, as agents make them; a home in a repository says nothing.
-    with contextlib.suppress(git.Failed):
-        found = [top for top in [git.top(above)] if top != home]
-    if is_same := _same_repository(plan, ask):
-        rows = ask({"op": "find", "limit": 500, "all": True}).rows
-        folders = dict.fromkeys(path for row in rows for path in (row["launch_dir"], row["cwd"]) if path)
-        there = [path for path in folders if path != gone and path not in found and os.path.isdir(path)]
-        found += [path for path in there[:_CANDIDATES] if is_same(path)]
-    return found[:_OFFERED]
-
-
-def _same_repository(plan: Plan, ask: Ask) -> Callable[[str], bool] | None:
-    """Return what tells whether a folder holds the repository that was in the one of *plan*, None when nothing can.
-
-    It is the same if it has a remote of it or a commit of it, and with that its root commit. Not
-    every agent records them: then another session of that folder may know.
-    """
-    gone = plan["folder"]
-    below = ask({"op": "find", "cwd": gone, "limit": 10 * _EVIDENCE, "all": True}).rows
-    others = [row for row in below if gone in (row["launch_dir"], row["cwd"])][:_EVIDENCE]
-    origins = [plan, *(ask({"op": "plan", **named(other)}).ok for other in others)]
-    commits = {origin["commit"] for origin in origins if origin["commit"]}
-    addresses = {_address(origin["repository"]) for origin in origins if origin["repository"]}
-    if not commits and not addresses:
-        return None
-
-    def is_same(folder: str) -> bool:
-        try:
-            if addresses & set(map(_address, git.remotes(folder))):
-                return True
-        except git.Failed:
-            pass
-        return any(git.holds(folder, commit) for commit in commits)
-
-    return is_same
-
-
-def _address(url: str) -> str:
-    """Return *url* without scheme, credentials and ending: ``git@host:a/b.git`` and ``https://host/a/b`` are one."""
-    url = re.sub(r"^[a-z+]+://", "", url.strip())
-    host, _, path = re.sub(r"^[^/@]*@", "", url).replace(":", "/", 1).partition("/")
-    return f"{host.lower()}/{path.removesuffix('/').removesuffix('.git')}"

@@ -20,13 +20,18 @@ def command(argv: Sequence[str], folder: str, env: Mapping[str, str | None]) -> 
 
     Raises Problem for a word that no line can hold.
     """
-    # A shell drops the newlines at the end of what `$(…)` gives.
-    words = ["cd", quoted(folder + "/." if folder.endswith("\n") else folder), "&&"]
+    words = ["cd", quoted_folder(folder), "&&"]
     if env:
         words.append("env")
         words += [f"-u {name}" for name, value in env.items() if value is None]
         words += [f"{name}={quoted(value)}" for name, value in env.items() if value is not None]
     return " ".join([*words, *map(quoted, argv)])
+
+
+def quoted_folder(path: str) -> str:
+    """Return what names the folder *path* on a line."""
+    # A shell drops the newlines at the end of what `$(…)` gives.
+    return quoted(path + "/." if path.endswith("\n") else path)
 
 
 def quoted(word: str) -> str:

@@ -189,7 +189,7 @@ class Machine:
 
     def live(self, session: str, pid: int, status: str = "idle") -> Path:
         """Write the record of a process of Claude Code that has *session* open; return its path."""
-        from sessiond.apps.claude_code import started
+        from sessiond.apps._process import started
 
         record = {"pid": pid, "sessionId": session, "procStart": started(str(pid)), "status": status}
         path = self.home.claude / "sessions" / f"{pid}.json"

@@ -9,7 +9,7 @@ import select
 import subprocess
 import termios
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from tests.daemon import PATIENCE
 
@@ -22,11 +22,12 @@ _CONTROL = re.compile(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?<>=$]*[a-
 class Terminal:
     """A command whose input and output are a terminal of its own."""
 
-    def __init__(self, machine: Machine, *words: str, **env: str) -> None:
+    def __init__(self, machine: Machine, *words: str, stdout: BinaryIO | None = None, **env: str) -> None:
+        """Start it; with *stdout*, what it writes there is captured, as by `$(…)`."""
         self._ours, theirs = os.openpty()
         termios.tcsetwinsize(theirs, (40, 100))
         self._process = subprocess.Popen(
-            machine.argv(*words), env=machine.env | env, cwd="/", stdin=theirs, stdout=theirs, stderr=theirs,
+            machine.argv(*words), env=machine.env | env, cwd="/", stdin=theirs, stdout=stdout or theirs, stderr=theirs,
             start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(theirs)

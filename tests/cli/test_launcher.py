@@ -18,6 +18,8 @@ SHELLS = [
     pytest.param(["zsh", "--emulate", "sh"], id="zsh", marks=pytest.mark.needs("zsh")),
 ]
 # What a shell says of itself: the name it was started by, and its words, each on a line.
+TOLD = ["-X", "sess_ctype"]  # LC_CTYPE was not set
+ISOLATED = [*TOLD, "-I", "-S"]
 PYTHON = '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n'
 
 
@@ -73,7 +75,7 @@ def test_python_gets_the_words_as_they_are(prefix: Prefix, shell: list[str]) -> 
     main = prefix.package()
     plain = prefix.program("../python3")
     prefix.sessiond(f"#!{plain.resolve()}")
-    assert prefix.run(*shell, str(prefix.launcher), *WORDS) == [str(plain.resolve()), "-I", "-S", main, *WORDS]
+    assert prefix.run(*shell, str(prefix.launcher), *WORDS) == [str(plain.resolve()), *ISOLATED, main, *WORDS]
     assert not list(prefix.path.parent.rglob("injected"))
 
 
@@ -89,7 +91,7 @@ def test_a_python_whose_path_needs_quoting_is_found(tmp_path: Path, shell: list[
         "uv --relocatable": """"$(dirname -- "$(realpath -- "$0")")"/'python3.12'""",
     }[installer]
     prefix.sessiond(f"#!/bin/sh\n'''exec' {quoted} \"$0\" \"$@\"\n' '''")
-    assert prefix.run(*shell, str(prefix.launcher), *WORDS) == [str(prefix.python), "-I", "-S", main, *WORDS]
+    assert prefix.run(*shell, str(prefix.launcher), *WORDS) == [str(prefix.python), *ISOLATED, main, *WORDS]
 
 
 def test_a_python_whose_path_is_too_long_for_the_kernel_is_found(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_python_whose_path_is_too_long_for_the_kernel_is_found(tmp_path: Path)
     prefix = Prefix(tmp_path / ("long" * 40))
     main = prefix.package()
     prefix.sessiond(f"#!/bin/sh\n'''exec' {prefix.python} \"$0\" \"$@\"\n' '''")
-    assert prefix.run() == [str(prefix.python), "-I", "-S", main, *WORDS]
+    assert prefix.run() == [str(prefix.python), *ISOLATED, main, *WORDS]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_a_first_line_of_another_kind_is_understood(tmp_path: Path, head: str, c
     other = prefix.program("elsewhere/python3")
     python, *arguments = prefix.run(path=f"{other.parent}:{os.defpath}")
     assert python == {"{}": str(prefix.python), "python3": str(other)}[called]
-    assert arguments == ["-I", "-S", main, *WORDS]
+    assert arguments == [*ISOLATED, main, *WORDS]
 
 
 @pytest.mark.parametrize("relative", [False, True])
@@ -135,7 +137,7 @@ def test_the_launcher_may_be_a_link_to_a_link(prefix: Prefix, tmp_path: Path, re
     called = prefix.run(local / "sess", "find", path=f"{other.parent}:{os.defpath}")
     if relative:
         main = main.replace(str(prefix.path), f"{local}/{os.path.relpath(prefix.path, local)}")
-    assert called == [str(other), "-I", "-S", main, "find"]
+    assert called == [str(other), *ISOLATED, main, "find"]
 
 
 @pytest.mark.parametrize("command", [["./sess"], ["bin/sess"], ["sh", "sess"]])
@@ -145,9 +147,9 @@ def test_the_launcher_may_be_called_by_a_relative_path(tmp_path: Path, command: 
     prefix.package()
     prefix.sessiond(f"#!{prefix.python}")
     cwd = prefix.path if command == ["bin/sess"] else prefix.bin
-    called = prefix.run(*command, "status", cwd=cwd)
-    assert (cwd / called[3]).resolve() == prefix.path / "lib/python3.12/site-packages/sess/__main__.py"
-    assert called[4:] == ["status"]
+    *_, main, word = prefix.run(*command, "status", cwd=cwd)
+    assert (cwd / main).resolve() == prefix.path / "lib/python3.12/site-packages/sess/__main__.py"
+    assert word == "status"
 
 
 @pytest.mark.parametrize("folders", [[], ["lib/python3.12/site-packages", "lib/python3.13/site-packages"]])
@@ -157,7 +159,7 @@ def test_where_the_package_cannot_be_told_python_looks_for_it(tmp_path: Path, fo
     for folder in folders:
         prefix.package(folder)
     prefix.sessiond(f"#!{prefix.python}")
-    assert prefix.run() == [str(prefix.python), "-E", "-P", "-m", "sess", *WORDS]
+    assert prefix.run() == [str(prefix.python), *TOLD, "-E", "-P", "-m", "sess", *WORDS]
 
 
 @pytest.mark.needs("strace")

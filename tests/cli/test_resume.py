@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from sessiond.protocol import AMBIGUOUS, NO_PROGRAM, NOTHING, REFUSED, USAGE
+from sess import front
+from sessiond.protocol import AMBIGUOUS, NO_PROGRAM, NOTHING, REFUSED, USAGE, Answer
+from tests.cli.asking import CONTEXT, Asked, row
+from tests.cli.conftest import ROOT
 from tests.cli.machine import RAN
 from tests.daemon import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from tests.cli.machine import Machine
 
@@ -28,87 +32,6 @@ HIGH = ["--effort", "high"]
 STRICT = ["--permission-mode", "default"]
 SOL = ["-m", "gpt-6-sol", "-c", 'model_reasoning_effort="high"']
 ASKS, WRITES = ["-a", "on-request"], ["-s", "workspace-write"]
-
-
-@pytest.mark.parametrize(
-    ("recorded", "flags", "passed"),
-    [
-        ({}, [], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "plan"}, [], [*OPUS, *HIGH, "--permission-mode", "plan"]),
-        ({"mode": "acceptEdits"}, [], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "auto"}, [], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "dontAsk"}, [], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "bypassPermissions"}, [], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "bypassPermissions"}, ["--yes"], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "aModeOfTomorrow"}, [], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "aModeOfTomorrow"}, ["--allow-loose"], [*OPUS, *HIGH, *STRICT]),
-        ({"mode": "acceptEdits"}, ["--allow-loose"], [*OPUS, *HIGH, "--permission-mode", "acceptEdits"]),
-        ({"mode": "bypassPermissions"}, ["--allow-loose"], [*OPUS, *HIGH, "--permission-mode", "bypassPermissions"]),
-        ({"mode": "plan"}, ["--no-carry"], ["--permission-mode", "plan"]),
-        ({"mode": "auto"}, ["--no-carry"], STRICT),
-        ({"model": "claude-opus-5-5[1m]"}, [], ["--model", "claude-opus-5-5[1m]", *HIGH, *STRICT]),
-        ({"model": "<synthetic>"}, [], [*STRICT]),
-        ({"model": "opus --dangerously-skip-permissions"}, [], [*HIGH, *STRICT]),
-        ({"model": "--dangerously-skip-permissions"}, [], [*HIGH, *STRICT]),
-        ({"model": "opus\nsonnet"}, [], [*HIGH, *STRICT]),
-        ({"effort": "high; reboot"}, [], [*OPUS, *STRICT]),
-        ({"effort": "ultracode"}, [], [*OPUS, "--effort", "ultracode", *STRICT]),
-        ({}, ["--fork"], [*OPUS, *HIGH, *STRICT, "--fork-session"]),
-        ({}, ["--", "--add-dir", "/x y", "-p", ""], [*OPUS, *HIGH, *STRICT, "--add-dir", "/x y", "-p", ""]),
-        ({}, ["--fork", "--", "--yes", "--"], [*OPUS, *HIGH, *STRICT, "--fork-session", "--yes", "--"]),
-    ],
-)
-def test_claude_code_is_given_what_is_safe(
-    machine: Machine, recorded: dict[str, Any], flags: list[str], passed: list[str]
-) -> None:
-    """In its folder, with the settings that were recorded, as far as they are no looser than the default."""
-    folder = machine.repository("main")
-    session = machine.claude(folder, **recorded)
-    ran = machine.resume(session, *flags)
-    assert ran.argv == ["claude", "--resume", session, *passed]
-    assert (ran.cwd, ran.env["PWD"]) == (folder, folder)
-
-
-@pytest.mark.parametrize(
-    ("recorded", "flags", "passed"),
-    [
-        ({}, [], [*SOL, *ASKS, *WRITES]),
-        ({"sandbox": "read-only"}, [], [*SOL, *ASKS, "-s", "read-only"]),
-        ({"approval": "never"}, [], [*SOL, *ASKS, *WRITES]),
-        ({"approval": "never"}, ["--allow-loose"], [*SOL, "-a", "never", *WRITES]),
-        ({"approval": "never", "sandbox": "danger-full-access"}, [], [*SOL, *ASKS, *WRITES]),
-        ({"sandbox": "danger-full-access"}, ["--no-carry"], [*ASKS, *WRITES]),
-        (
-            {"approval": "never", "sandbox": "danger-full-access"},
-            ["--allow-loose"],
-            [*SOL, "-a", "never", "-s", "danger-full-access"],
-        ),
-        ({"approval": "untrusted"}, [], [*SOL, *ASKS, "-s", "read-only"]),
-        ({"approval": "on-failure"}, [], [*SOL, *ASKS, *WRITES]),
-        ({"approval": "on-failure"}, ["--allow-loose"], [*SOL, *ASKS, *WRITES]),
-        ({"approval": {"granular": {"rules": True}}}, ["--allow-loose"], [*SOL, *ASKS, *WRITES]),
-        ({"sandbox": "external-sandbox"}, ["--allow-loose"], [*SOL, *ASKS, *WRITES]),
-        ({"model": "openai/gpt-oss:120b"}, [], ["-m", "openai/gpt-oss:120b", *SOL[2:], *ASKS, *WRITES]),
-        ({"model": "-c"}, [], [*SOL[2:], *ASKS, *WRITES]),
-        ({"effort": 'high"\napproval_policy="never'}, [], [*SOL[:2], *ASKS, *WRITES]),
-    ],
-)
-def test_codex_is_given_what_is_safe(
-    machine: Machine, recorded: dict[str, Any], flags: list[str], passed: list[str]
-) -> None:
-    """It would restore a loose mode by itself, so that the strict one is passed in its place."""
-    folder = machine.repository("main")
-    session = machine.codex(folder, **recorded)
-    ran = machine.resume(session, *flags)
-    assert ran.argv == ["codex", "resume", *passed, session]
-    assert ran.cwd == folder
-
-
-def test_codex_forks_with_a_command_of_its_own(machine: Machine) -> None:
-    """And what follows `--` comes last."""
-    session = machine.codex(machine.repository("main"))
-    ran = machine.resume(session, "--fork", "--", "--search")
-    assert ran.argv == ["codex", "fork", *SOL, *ASKS, *WRITES, session, "--search"]
 
 
 def test_without_anything_to_say_nothing_is_shown(machine: Machine) -> None:
@@ -150,80 +73,6 @@ def test_an_archived_session_says_what_codex_will_ask(machine: Machine) -> None:
     assert "noted    archived  Codex asks first whether to unarchive it" in done.stderr
 
 
-def times(folder: str) -> dict[Path, int]:
-    """Return when each file below *folder* changed."""
-    return {path: path.stat().st_mtime_ns for path in Path(folder).rglob("*")}
-
-
-class Changed:
-    """What happened to a repository since a session on the branch `then`; each returns the folder."""
-
-    @staticmethod
-    def nothing(machine: Machine) -> str:
-        return machine.repository("main", "then")
-
-    @staticmethod
-    def other_branch(machine: Machine) -> str:
-        return machine.repository("then", "now")
-
-    @staticmethod
-    def deleted(machine: Machine) -> str:
-        folder = machine.repository("then", "now")
-        machine.git(folder, "branch", "-q", "-D", "then")
-        return folder
-
-    @staticmethod
-    def detached(machine: Machine) -> str:
-        folder = machine.repository("then")
-        machine.git(folder, "checkout", "-q", "--detach")
-        return folder
-
-    @staticmethod
-    def no_repository(machine: Machine) -> str:
-        folder = machine.repository("then")
-        shutil.rmtree(f"{folder}/.git")
-        return folder
-
-    @staticmethod
-    def worktree(machine: Machine) -> str:
-        folder = machine.repository("then", "now")
-        machine.git(folder, "worktree", "add", "-q", f"{folder}-worktree", "then")
-        return folder
-
-    @staticmethod
-    def unborn(machine: Machine) -> str:
-        folder = machine.folder()
-        machine.git(folder, "init", "-q", "-b", "fresh")
-        return folder
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (Changed.other_branch, "then then; here now now"),
-        (Changed.deleted, "then then, which no longer exists; here now now"),
-        (Changed.detached, "then then; here now none, HEAD is detached at "),
-        (Changed.no_repository, "then then; now there is no git repository"),
-        (Changed.worktree, "then then, now checked out in ~/p"),
-        (Changed.unborn, "then then, which no longer exists; here now fresh"),
-    ],
-)
-def test_another_branch_needs_a_yes(machine: Machine, change: Callable[[Machine], str], says: str) -> None:
-    """Without a terminal to ask it is refused, by name; nothing is checked out in any case."""
-    folder = change(machine)
-    session = machine.claude(folder, "then")
-    before = times(folder)
-    refused = machine.sess("resume", session)
-    assert (refused.returncode, refused.stdout) == (REFUSED, "")
-    assert f"refused  branch    {says}" in refused.stderr
-    assert refused.stderr.endswith("sess: not resumed: branch\n--yes goes on all the same.\n")
-    assert machine.nothing_ran()
-    agreed = machine.sess("resume", session, "--yes")
-    assert f"noted    branch    {says}" in agreed.stderr
-    assert machine.ran().cwd == folder
-    assert times(folder) == before
-
-
 @pytest.mark.parametrize("branch", ["--upload-pack=x", "-", "a..b", "@{-1}", "x; touch pwned", "main\nfake", "\x1b[2J"])
 def test_a_hostile_branch_is_only_a_name(machine: Machine, branch: str) -> None:
     """It is compared and shown, and nothing else."""
@@ -234,12 +83,6 @@ def test_a_hostile_branch_is_only_a_name(machine: Machine, branch: str) -> None:
     assert len(done.stderr.splitlines()) == 5
     assert "\x1b" not in done.stderr
     assert os.listdir(folder) == [".git"]
-
-
-def test_a_session_without_a_branch_has_none_to_compare(machine: Machine) -> None:
-    """Outside a repository Claude Code records HEAD, Codex nothing."""
-    for session in (machine.claude(machine.folder(), "HEAD"), machine.codex(machine.repository("main"), None)):
-        assert machine.sess("resume", session).returncode == RAN
 
 
 def test_uncommitted_changes_are_noted(machine: Machine) -> None:
@@ -273,33 +116,6 @@ def test_commits_since_are_counted_where_the_transcript_tells(machine: Machine, 
     done = machine.sess("resume", session)
     assert f"noted    commits   {says}{begin[:7]}" in done.stderr
     assert ("and 1 commit of then missing" in done.stderr) == rewrite
-
-
-def test_git_is_asked_about_the_folder_and_nothing_else(machine: Machine) -> None:
-    """A hook of git sets GIT_DIR, and a repository can name programs to run."""
-    folder, other = machine.repository("main"), machine.repository("other")
-    machine.git(folder, "config", "core.fsmonitor", f"touch {folder}/pwned; false")
-    done = machine.sess("resume", machine.claude(folder), GIT_DIR=f"{other}/.git", GIT_WORK_TREE=other)
-    assert (done.returncode, done.stderr) == (RAN, "")
-    assert os.listdir(folder) == [".git"]
-
-
-def test_a_git_that_does_not_answer_is_not_waited_for(machine: Machine, tmp_path: Path) -> None:
-    """2 s for each question; the session is resumed, and what is not known is said."""
-    (tmp_path / "git").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
-    (tmp_path / "git").chmod(0o755)
-    session = machine.claude(machine.repository("main"))
-    done = machine.sess("resume", session, PATH=f"{machine.programs}:{tmp_path}")
-    assert done.returncode == RAN
-    assert "noted    branch    then main; now not known: git gave no answer within 2 s\n" in done.stderr
-
-
-def test_without_git_the_branch_is_not_known(machine: Machine) -> None:
-    """That is said, and no reason to stay."""
-    session = machine.claude(machine.repository("main"))
-    done = machine.sess("resume", session, PATH=str(machine.programs))
-    assert done.returncode == RAN
-    assert "now not known: git is not installed\n" in done.stderr
 
 
 def test_a_folder_that_is_gone_is_refused(machine: Machine) -> None:
@@ -367,31 +183,36 @@ def test_a_worktree_that_is_gone_names_its_repository(machine: Machine) -> None:
     assert f"The same repository is here: --dir {folder}\n" in done.stderr
 
 
-def test_another_folder_is_taken_when_it_is_asked_for(machine: Machine) -> None:
-    """The branch is compared there. Codex, which would ask which folder is meant, is told."""
+def test_another_folder_may_be_named_as_in_a_shell(machine: Machine) -> None:
+    """From the folder the person is in, and with the home for `~`."""
     gone, folder = machine.folder(), machine.repository("main")
-    claude, codex = machine.claude(gone), machine.codex(gone)
+    session = machine.claude(gone)
     os.rmdir(gone)
     name = os.path.basename(folder)
-    assert machine.resume(claude, "--dir", name, cwd=machine.home.path).cwd == folder
-    ran = machine.resume(codex, "--dir", f"../{name}", cwd=f"{machine.home.path}/bin")
-    assert ran.cwd == folder
-    assert ran.argv == ["codex", "resume", *SOL, *ASKS, *WRITES, "-C", folder, codex]
-    done = machine.sess("resume", claude, "--dir", folder)
-    assert f"noted    folder    ~/{name}\n" in done.stderr
-    assert machine.sess("resume", claude, "--dir", gone).returncode == REFUSED
+    for given, cwd in ((name, machine.home.path), (f"../{name}", machine.programs), (f"~/{name}", "/"), (".", folder)):
+        assert machine.resume(session, "--dir", given, cwd=cwd).cwd == folder
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
-def test_a_folder_that_may_not_be_entered_is_refused(machine: Machine) -> None:
-    """As one that is gone."""
-    folder = machine.folder()
+@pytest.mark.parametrize(
+    ("shut", "says"),
+    [
+        ("", "may not be entered: its mode forbids it"),
+        ("..", "cannot be looked at: a folder above it may not be entered"),
+    ],
+)
+def test_a_folder_that_may_not_be_entered_is_refused(machine: Machine, shut: str, says: str) -> None:
+    """That is not being gone: it is neither made nor looked for."""
+    folder = f"{machine.folder()}/project"
+    os.mkdir(folder)
     session = machine.claude(folder, "HEAD")
-    os.chmod(folder, 0o600)
+    closed = os.path.normpath(f"{folder}/{shut}")
+    os.chmod(closed, 0o600)
     done = machine.sess("resume", session)
-    os.chmod(folder, 0o700)
+    os.chmod(closed, 0o700)
     assert done.returncode == REFUSED
-    assert "may not be entered" in done.stderr
+    assert says in done.stderr
+    assert "mkdir" not in done.stderr
 
 
 HOSTILE = [
@@ -445,41 +266,55 @@ def test_the_printed_line_does_the_same_in_a_shell(machine: Machine, shell: str,
     assert os.listdir(folder) == []
 
 
-def test_the_markers_of_a_session_around_it_are_dropped(machine: Machine) -> None:
-    """With one of them Claude Code takes itself for a part of that session, and is not listed."""
-    markers = dict.fromkeys(
-        ["CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"], "1"
-    )
+@pytest.mark.skipif(not shutil.which("env"), reason="needs env")
+@pytest.mark.parametrize("locale", [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": ""}, {"LC_CTYPE": "C.UTF-8"}, {"LC_ALL": "C"}])
+def test_the_agent_gets_the_locale_that_the_person_has(
+    machine: Machine, site: Path, tmp_path: Path, locale: dict[str, str]
+) -> None:
+    """In the locale C, Python would set LC_CTYPE for itself and all it starts."""
+    launcher = site.parents[2] / "bin/sess"
+    launcher.parent.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "cli/sess.sh", launcher)
+    (launcher.parent / "sessiond").write_text(f"#!{sys.executable}\n")
+    (tmp_path / "claude").write_text(f'#!/bin/sh\nexec env -0 >"{tmp_path}/got"\n')
+    (tmp_path / "claude").chmod(0o755)
     session = machine.claude(machine.repository("main"))
-    ran = machine.resume(session, **markers, CLAUDE_CODE_SKIP_PROMPT_HISTORY="1", CLAUDE_CODE_EFFORT_LEVEL="low")
-    assert {key for key in ran.env if key.startswith("CLAUDE")} == {"CLAUDE_CODE_EFFORT_LEVEL"}
+    machine.daemon.sync()
+    own = {key: value for key, value in machine.env.items() if key not in ("LANG", "PYTHONPATH")}
+    own |= {"LANG": "C", "PATH": f"{tmp_path}:{machine.tools}", "PWD": "/", **locale}
+    done = subprocess.run(
+        ["/bin/sh", launcher, "resume", session], env=own, cwd="/", capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    got = dict(entry.split("=", 1) for entry in (tmp_path / "got").read_text().split("\0") if entry)
+    # What a shell sets for itself.
+    shells = ("PWD", "OLDPWD", "SHLVL", "_")
+    assert {key: value for key, value in got.items() if key not in shells} == {
+        key: value for key, value in own.items() if key not in shells
+    }
+
+
+def test_the_line_changes_the_environment_that_it_is_for(machine: Machine) -> None:
+    """What is not set is not removed."""
+    session = machine.claude(machine.repository("main"))
     done = machine.sess("resume", session, "--print", CLAUDECODE="1")
     assert " && env -u CLAUDECODE claude --resume " in done.stdout
     assert "env" not in machine.sess("resume", session, "--print").stdout
 
 
-def test_the_default_store_is_not_named_to_the_agent(machine: Machine) -> None:
-    """Claude Code keeps its account elsewhere when it is; a variable that names it already is left alone."""
-    session = machine.claude(machine.repository("main"))
-    assert "CLAUDE_CONFIG_DIR" not in machine.resume(session).env
-    assert "CLAUDE_CONFIG_DIR" not in machine.resume(session, CLAUDE_CONFIG_DIR="/some/other").env
-    own = f"{machine.home.path}/./.claude"
-    assert machine.resume(session, CLAUDE_CONFIG_DIR=own).env["CLAUDE_CONFIG_DIR"] == own
-    codex = machine.codex(machine.repository("main"))
-    assert "CODEX_HOME" not in machine.resume(codex, CODEX_HOME="/some/other", CLAUDECODE="1").env
-
-
-def test_another_store_is_named_to_the_agent(machine: Machine) -> None:
-    """That of a second account, unless the environment names it already."""
+def test_another_store_is_named_on_the_line(machine: Machine) -> None:
+    """That of a second account, unless the environment names it already; for another machine it always is."""
     work = machine.home.work
     session = machine.claude(machine.repository("main"), root=work)
-    assert machine.resume(session).env["CLAUDE_CONFIG_DIR"] == str(work)
-    assert machine.resume(session, CLAUDE_CONFIG_DIR="/some/other").env["CLAUDE_CONFIG_DIR"] == str(work)
-    escaped = str(work).replace(" ", "\\ ")
-    assert f" && env CLAUDE_CONFIG_DIR={escaped} claude --resume" in machine.sess("resume", session, "--print").stdout
-    assert f" && env CLAUDE_CONFIG_DIR={escaped} claude --resume" in machine.sess("show", session).stdout
-    printed = machine.sess("resume", session, "--print", CLAUDE_CONFIG_DIR=str(work)).stdout
-    assert " && claude --resume" in printed
+    there = f" && env CLAUDE_CONFIG_DIR={str(work).replace(' ', chr(92) + ' ')} claude --resume"
+    own = {"CLAUDE_CONFIG_DIR": str(work)}
+    assert there in machine.sess("resume", session, "--print").stdout
+    assert there in machine.sess("show", session).stdout
+    assert " && claude --resume" in machine.sess("resume", session, "--print", **own).stdout
+    missing = machine.sess("resume", session, "--print", **own, PATH=str(machine.tools))
+    assert missing.returncode == NO_PROGRAM
+    assert there in missing.stdout
+    assert there in missing.stderr
 
 
 @pytest.mark.parametrize(
@@ -508,6 +343,71 @@ def test_several_matches_are_listed_and_none_is_taken(machine: Machine, target: 
     assert (done.returncode, done.stdout) == (AMBIGUOUS, "")
     assert set(sessions) <= {line.split()[0] for line in done.stderr.splitlines()[1:]}
     assert machine.nothing_ran()
+
+
+def test_two_stores_may_have_one_id(machine: Machine) -> None:
+    """A store that was copied for a second account: then each is named by its folder, which says which one."""
+    folder = machine.repository("main")
+    session = machine.claude(folder, title="the twin")
+    path = next(machine.home.claude.glob(f"projects/*/{session}.jsonl"))
+    copy = machine.home.work / path.relative_to(machine.home.claude)
+    copy.parent.mkdir(parents=True)
+    shutil.copy(path, copy)
+    done = machine.sess("resume", session)
+    assert done.returncode == AMBIGUOUS
+    *listed, hint = done.stderr.splitlines()[1:]
+    assert [line.partition(" store:")[0] for line in listed] == [f"{session} claude the twin"] * 2
+    assert hint == "Add the store of the one that is meant, as it stands there."
+    words = {line[line.index("store:") :] for line in listed}
+    stores = {}
+    for word in words:
+        (store,) = shlex.split(word)
+        stores[store] = machine.resume(session, store).env.get("CLAUDE_CONFIG_DIR")
+    assert set(stores.values()) == {None, str(machine.home.work)}
+    assert stores[f"store:{machine.home.claude}"] is None
+    copy.unlink()
+
+
+def test_two_sessions_that_continue_each_other_are_no_trap(machine: Machine) -> None:
+    """One of them is resumed, whichever is named."""
+    folder = machine.repository("main")
+    sessions = [machine.claude(folder), machine.claude(folder)]
+    for session, other in (sessions, sessions[::-1]):
+        with next(machine.home.claude.glob(f"projects/*/{session}.jsonl")).open("a") as file:
+            file.write(json.dumps({"type": "continued-in", "continuedInSessionId": other}) + "\n")
+    assert {machine.resume(session).argv[2] for session in sessions} <= set(sessions)
+
+
+@pytest.mark.parametrize(("words", "code"), [(["vat", "totals"], REFUSED), (["84cd"], REFUSED), ([row()["id"]], 0)])
+def test_what_is_found_while_the_daemon_still_reads_may_be_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    """The newest of what is read so far is not the newest; a whole id is what it is."""
+    (tmp_path / "claude").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = row(launch_dir=str(tmp_path), cwd=str(tmp_path))
+    reading = {"progress": {"done": 12, "of": 400}}
+    plan = {
+        "argv": ["claude", "--resume", found["id"]],
+        "folder": str(tmp_path),
+        "set": {},
+        "unset": [],
+        "store_variable": "CLAUDE_CONFIG_DIR",
+        "carried": {},
+        "withheld": [],
+        "checks": [],
+        "commit": None,
+    }
+    asked = Asked(Answer([], reading), Answer([found], reading), Answer([found], plan))
+    written: dict[int, str] = {1: "", 2: ""}
+
+    def emit(fd: int, text: str) -> None:
+        written[fd] += text
+
+    assert front.run(["resume", "--print", *words], CONTEXT, asked, emit, local=True) == code
+    said = "refused  session   another may be meant: the daemon has not read all of them yet\n" in written[2]
+    assert said == (code == REFUSED)
+    assert bool(written[1]) == (code == 0)
 
 
 def test_a_query_with_one_match_goes_on(machine: Machine) -> None:
@@ -589,7 +489,9 @@ def test_a_session_that_cannot_be_resumed_says_why(machine: Machine) -> None:
         done = machine.sess("resume", session, "--yes")
         assert done.returncode == REFUSED
         assert f"refused  session   {why}" in done.stderr
-        assert done.stderr.endswith("sess: not resumed: session\n")
+        assert done.stderr.endswith("sess: not resumed: session\n`sess show` tells what is known of it.\n")
+        found = json.loads(machine.sess("resume", session, "--print", "--json").stdout)
+        assert (found["argv"], found["line"], found["exit"]) == ([], "", REFUSED)
 
 
 def test_a_missing_program_is_said_with_the_line_to_run_elsewhere(machine: Machine) -> None:
@@ -618,13 +520,16 @@ def test_a_program_in_the_sessions_folder_is_not_the_agent(machine: Machine) -> 
     machine.ran()
 
 
-def test_a_program_that_cannot_be_started_is_said(machine: Machine, tmp_path: Path) -> None:
-    """It is there, and is no program."""
-    (tmp_path / "claude").write_text("#!/no/such/interpreter\n")
+@pytest.mark.parametrize(
+    ("content", "why"), [("#!/no/such/interpreter\n", "No such file or directory"), ("\x7fELF", "Exec format error")]
+)
+def test_a_program_that_cannot_be_started_is_said(machine: Machine, tmp_path: Path, content: str, why: str) -> None:
+    """It is there, and is no program, or one for another machine: with the line to run elsewhere."""
+    (tmp_path / "claude").write_text(content)
     (tmp_path / "claude").chmod(0o755)
     done = machine.sess("resume", machine.claude(machine.repository("main")), PATH=f"{tmp_path}:{machine.tools}")
     assert done.returncode == NO_PROGRAM
-    assert f"sess: {tmp_path}/claude cannot be started: No such file or directory\n" in done.stderr
+    assert f"sess: {tmp_path}/claude cannot be started: {why}\nWhere it can: cd /" in done.stderr
 
 
 def test_the_agent_gets_its_signals_as_a_shell_would_give_them(machine: Machine, tmp_path: Path) -> None:
@@ -660,7 +565,7 @@ def test_json_says_all_that_the_block_says(machine: Machine) -> None:
         "argv": command,
         "folder": folder,
         "env": {"CLAUDECODE": None},
-        "line": f"cd {folder} && env -u CLAUDECODE {' '.join(command)}",
+        "line": "",
         "carried": {"model": "claude-opus-5-5", "effort": "high"},
         "withheld": [
             {"name": "approval", "value": "auto", "why": "looser than the default", "instead": "default"},
@@ -668,7 +573,9 @@ def test_json_says_all_that_the_block_says(machine: Machine) -> None:
         "exit": REFUSED,
     }
     agreed = machine.sess("resume", session, "--print", "--json", "--yes")
-    assert (agreed.returncode, json.loads(agreed.stdout)["exit"]) == (0, 0)
+    found = json.loads(agreed.stdout)
+    assert (agreed.returncode, found["exit"]) == (0, 0)
+    assert found["line"] == f"cd {folder} && {' '.join(command)}"
     missing = machine.sess("resume", session, "--print", "--json", "--yes", PATH=str(machine.tools))
     assert (missing.returncode, json.loads(missing.stdout)["exit"]) == (NO_PROGRAM, NO_PROGRAM)
     assert machine.nothing_ran()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +16,8 @@ from tests.cli.machine import RAN
 from tests.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cli.machine import Machine
 
 pytestmark = pytest.mark.needs("git")
@@ -69,6 +74,110 @@ def test_nothing_is_asked_when_it_was_said_or_nothing_starts(machine: Machine, c
         assert b"[y/N]" not in terminal.shown
 
 
+@pytest.mark.parametrize("answer", [[], ["--yes"]])
+def test_a_line_that_is_captured_is_read_by_nobody(
+    machine: Machine, changed: str, tmp_path: Path, answer: list[str]
+) -> None:
+    """`eval "$(sess resume --print)"` runs it at once: what would be asked is refused, unless it was said before."""
+    path = tmp_path / "captured"
+    words = ("resume", "--print", changed, *answer)
+    with path.open("wb") as captured, Terminal(machine, *words, stdout=captured) as terminal:
+        assert terminal.code() == (0 if answer else REFUSED)
+        assert b"[y/N]" not in terminal.shown
+    line = path.read_text()
+    assert line.startswith("cd /") if answer else line == ""
+
+
+def to_another_branch(machine: Machine, session: str, folder: str) -> None:
+    machine.git(folder, "checkout", "-q", "-b", "later")
+
+
+def commit_something(machine: Machine, session: str, folder: str) -> None:
+    machine.commit(folder)
+
+
+def change_a_file(machine: Machine, session: str, folder: str) -> None:
+    Path(folder, "new").touch()
+
+
+def replace_the_folder(machine: Machine, session: str, folder: str) -> None:
+    os.rename(folder, f"{folder}-moved")
+    shutil.copytree(f"{folder}-moved", folder)
+
+
+def break_the_repository(machine: Machine, session: str, folder: str) -> None:
+    Path(folder, ".git/config").write_text("[core\n")
+
+
+def go_on_in_another_mode(machine: Machine, session: str, folder: str) -> None:
+    path = next(machine.home.claude.glob(f"projects/*/{session}.jsonl"))
+    with path.open("a") as file:
+        file.write(json.dumps({"type": "permission-mode", "permissionMode": "plan", "sessionId": session}) + "\n")
+
+
+def remove_the_folder(machine: Machine, session: str, folder: str) -> None:
+    shutil.rmtree(folder)
+
+
+def open_it_elsewhere(machine: Machine, session: str, folder: str) -> None:
+    machine.live(session, os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [
+        (to_another_branch, b"noted    branch    then then; here now later\r\n"),
+        (commit_something, b"noted    branch    now at "),
+        (change_a_file, b"noted    changes   1 file with uncommitted changes\r\n"),
+        (replace_the_folder, b"noted    folder    another one is in its place since you were asked\r\n"),
+        (break_the_repository, b"noted    branch    then then; now not known: "),
+        (go_on_in_another_mode, b"noted    command   it is another one since you were asked: cd /"),
+    ],
+)
+def test_what_changes_while_it_is_asked_is_asked_again(
+    machine: Machine, happens: Callable[[Machine, str, str], None], says: bytes
+) -> None:
+    """A question may be open over lunch; a yes is to what was shown."""
+    folder = machine.repository("then", "now")
+    session = machine.claude(folder, "then")
+    machine.forget()
+    with Terminal(machine, "resume", session) as terminal:
+        terminal.wait_for(GO_ON)
+        happens(machine, session, folder)
+        assert says not in terminal.shown
+        terminal.type("y\n")
+        terminal.wait_for(b"y\r\n")
+        terminal.wait_for(GO_ON)
+        assert says in terminal.shown
+        assert machine.nothing_ran()
+        terminal.type("y\n")
+        assert terminal.code() == RAN
+    assert machine.ran().cwd == folder
+
+
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [
+        (remove_the_folder, b" is gone\r\n"),
+        (open_it_elsewhere, b"refused  live      open in process "),
+    ],
+)
+def test_what_is_refused_by_now_is_refused(
+    machine: Machine, happens: Callable[[Machine, str, str], None], says: bytes
+) -> None:
+    """Although the person said yes."""
+    folder = machine.repository("then", "now")
+    session = machine.claude(folder, "then")
+    machine.forget()
+    with Terminal(machine, "resume", session) as terminal:
+        terminal.wait_for(GO_ON)
+        happens(machine, session, folder)
+        terminal.type("y\n")
+        assert terminal.code() == REFUSED
+        assert says in terminal.shown
+    assert machine.nothing_ran()
+
+
 def test_what_is_typed_ahead_is_for_the_agent(machine: Machine, changed: str) -> None:
     """The question takes its line and not a byte more."""
     (machine.programs / "claude").rename(machine.programs / "kept")
@@ -105,6 +214,23 @@ def test_one_of_several_is_chosen_by_its_number(machine: Machine) -> None:
         terminal.type("2\n")
         assert terminal.code() == RAN
     assert machine.ran().argv[2] == newest_first[1]
+
+
+def test_two_of_one_id_are_told_apart_by_their_store(machine: Machine) -> None:
+    """Below each; its number chooses it."""
+    session = machine.claude(machine.repository("main"), title="the twin")
+    path = next(machine.home.claude.glob(f"projects/*/{session}.jsonl"))
+    copy = machine.home.work / path.relative_to(machine.home.claude)
+    copy.parent.mkdir(parents=True)
+    shutil.copy(path, copy)
+    with Terminal(machine, "resume", session) as terminal:
+        terminal.wait_for(b"Which one, 1 to 2? ")
+        stores = [line.strip() for line in terminal.shown.decode().splitlines() if line.startswith("   ")]
+        assert stores[0] != stores[1]
+        terminal.type("2\n")
+        assert terminal.code() == RAN
+    named = machine.ran().env.get("CLAUDE_CONFIG_DIR")
+    assert named == (None if stores[1] == f"store:{machine.home.claude}" else str(machine.home.work))
 
 
 @pytest.mark.parametrize("answer", ["\n", "\x04"])

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sess import quoting, render
+from sess.choice import named
 from sess.options import Parser
-from sess.preflight import named
 from sessiond.text import clean
 
 if TYPE_CHECKING:
