@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import os
+
 import apsw
 
+from sessiond.paths import clear_place
+
+log = logging.getLogger(__name__)
+
 SCHEMA_VERSION = 1
+_SUFFIXES = ("", "-wal", "-shm")
 
 # What is searched is stored folded, so that the full-text index, the check of its candidates
 # and the query agree about case and diacritics. Two spaces at the end make every one- or
@@ -25,7 +33,7 @@ CREATE TABLE unit (
   ctime_ns INTEGER NOT NULL, complete INTEGER NOT NULL, volatile INTEGER NOT NULL, gone INTEGER NOT NULL,
   problem TEXT NOT NULL, UNIQUE (folder, name)
 ) STRICT;
-CREATE INDEX unit_problem ON unit (id) WHERE problem <> '' AND gone = 0;
+CREATE INDEX unit_problem ON unit (problem) WHERE problem <> '' AND gone = 0;
 CREATE TABLE identity (
   id INTEGER PRIMARY KEY, root INTEGER NOT NULL REFERENCES root, name TEXT NOT NULL, UNIQUE (root, name)
 ) STRICT;
@@ -98,10 +106,54 @@ def connect(path: str, *, write: bool = False) -> apsw.Connection:
     Raises apsw.Error when the file is missing or no database.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if write else apsw.SQLITE_OPEN_READONLY
-    db = apsw.Connection(path, flags=flags)
+    # SQLite refuses a link anywhere on the way then, and /home itself may be one.
+    folder, name = os.path.split(path)
+    db = apsw.Connection(os.path.join(os.path.realpath(folder), name), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW)
     db.set_busy_timeout(5000)
     db.execute("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096")
     return db
+
+
+def prepare(path: str) -> apsw.Connection:
+    """Return the connection that writes the index at *path*, which is made when there is none.
+
+    Raises apsw.SchemaChangeError for that of another version, apsw.CorruptError for one that a kill left damaged,
+    and another apsw.Error when it cannot be used.
+    """
+    for suffix in _SUFFIXES:
+        clear_place(path + suffix)
+    # Whoever closes the index last removes its log: one that is there tells of a kill. The
+    # check takes 0.2 s for 100,000 sessions, too long for every start.
+    killed = os.path.exists(path + "-wal")
+    db = connect(path, write=True)
+    try:
+        os.chmod(path, 0o600)
+        db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608")
+        # A title that is gone is to be gone from the file as well.
+        db.execute("PRAGMA secure_delete = ON")
+        version = db.pragma("user_version")
+        if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get == 0:
+            with db:
+                db.execute(SCHEMA)
+                db.pragma("user_version", SCHEMA_VERSION)
+        elif version != SCHEMA_VERSION:
+            raise apsw.SchemaChangeError(f"schema version {version}, expected {SCHEMA_VERSION}")
+        elif not has_schema(db):
+            raise apsw.SchemaChangeError("its tables are not those of this version")
+        elif killed and (found := db.pragma("quick_check")) != "ok":
+            raise apsw.CorruptError(str(found))
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def set_aside(path: str, reason: str) -> None:
+    """Rename the index at *path*, so that it can be looked at; an earlier one set aside makes room."""
+    log.warning("index set aside and built again: %s", reason)
+    for suffix in _SUFFIXES:
+        if os.path.lexists(path + suffix):
+            os.replace(path + suffix, f"{path}.old{suffix}")
 
 
 def check(path: str) -> str:

@@ -65,6 +65,16 @@ def test_a_corpus_is_found_as_it_was_meant(person: Home) -> None:
     assert listed == [sample.id for sample in samples]
 
 
+def test_a_corpus_of_short_transcripts_is_found_as_it_was_meant(person: Home) -> None:
+    """One turn each, of 1 to 3 KB, so that 100,000 of them are written in seconds."""
+    samples = corpus.make(str(person.path), sessions=80, tail_kb=0, cjk=0.3)
+    found = rows(person)
+    for sample in samples:
+        check(found[sample.id], sample)
+        assert 1000 < os.path.getsize(sample.path) < 4000
+    assert list(found) == [sample.id for sample in samples]
+
+
 def test_a_corpus_takes_little_room(tmp_path: Path) -> None:
     """A file of 2 GB takes less than 1 MB on disk, so that a home of hundreds of GB fits a laptop."""
     samples = corpus.make(str(tmp_path), sessions=4, share_2gb=1)
@@ -74,7 +84,14 @@ def test_a_corpus_takes_little_room(tmp_path: Path) -> None:
         assert stat.st_blocks * 512 < 1 << 20
 
 
-@pytest.mark.parametrize("make", [home.make, lambda path, now: corpus.make(path, sessions=5, subagents=5, now=now)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        home.make,
+        lambda path, now: corpus.make(path, sessions=5, subagents=5, now=now),
+        lambda path, now: corpus.make(path, sessions=5, tail_kb=0, now=now),
+    ],
+)
 def test_the_same_request_gives_the_same_home(make: Any, tmp_path: Path) -> None:
     """A failure found on a generated home can be looked at again."""
 

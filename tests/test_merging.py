@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from typing import TYPE_CHECKING
@@ -115,9 +114,8 @@ def test_an_agent_that_is_left_out_is_gone(home: Configured, daemon: Daemon) -> 
 
 def test_a_store_that_is_added_is_followed(home: Configured, daemon: Daemon) -> None:
     """Like any other; and forgotten when it is no longer named."""
-    elsewhere = home.path / "work"
-    _, path = home.claude_session("at work")
-    os.renames(path, elsewhere / "projects" / path.parent.name / path.name)
+    elsewhere = home.claude = home.path / "work"
+    home.claude_session("at work")
     daemon.sync()
     assert daemon.titles() == []
     home.configure(f'[roots]\nclaude = ["{elsewhere}"]\n')
