@@ -140,7 +140,7 @@ class Check(NamedTuple):
 
     name: str
     state: str
-    """``ok``, ``noted`` or ``refused``; from a client also ``asks``, until its person has answered."""
+    """``ok``, ``noted``, ``refused``, or ``asks`` until the person has answered."""
     text: str
     hint: str = ""
-    """What to do when it is refused."""
+    """What to do when it is refused, or not answered."""

@@ -265,6 +265,31 @@ def test_reopen_gives_each_session_a_window_of_its_own(home: Home, daemon: Daemo
         subprocess.run(["tmux", "kill-server"], env={**home.env, **tmux}, capture_output=True, timeout=20)
 
 
+@pytest.mark.needs("tmux")
+@pytest.mark.parametrize("inside", [False, True], ids=["from outside", "from inside of tmux"])
+def test_reopen_says_whose_window_closed_at_once(home: Home, daemon: Daemon, tmp_path: Path, inside: bool) -> None:
+    """Also when it was the only one, and tmux ended with it; what lasts is counted."""
+    ids = {title: lost(home, title, str(tmp_path)) for title in ("Stays", "Fails")}
+    agent = home.path / "bin" / "claude"
+    agent.parent.mkdir()
+    agent.write_text(f'#!/bin/sh\ncase "$*" in *{ids["Fails"]}*) exit 1 ;; esac\nexec sleep 600\n')
+    agent.chmod(0o755)
+    env = {"PATH": f"{agent.parent}:{os.environ['PATH']}", "TMUX_TMPDIR": str(home.path), "TERM": "xterm"}
+    tmux = ["tmux", "-f", "/dev/null"]
+    try:
+        if inside:
+            subprocess.run([*tmux, "new-session", "-d", "sleep 600"], env={**home.env, **env}, check=True, timeout=20)
+            env["TMUX"] = f"{home.path}/tmux-{os.getuid()}/default,1,0"
+        done = reopen(home, "--tmux", "--all", **env)
+        assert done.returncode == 6
+        assert done.stderr == (
+            f"sess: reopen: its window closed at once: Fails\n  `sess resume {ids['Fails']}` says why.\n"
+        )
+        assert ("1 window in tmux" in done.stdout) is not inside
+    finally:
+        subprocess.run(["tmux", "kill-server"], env={**home.env, **env}, capture_output=True, timeout=20)
+
+
 def test_all_at_once_needs_windows(home: Home, daemon: Daemon) -> None:
     done = reopen(home, "--all")
     assert done.returncode == 2

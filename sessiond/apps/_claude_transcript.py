@@ -1,7 +1,7 @@
 """What a Claude Code transcript says, from its head and its tail.
 
 Some of its records are the conversation, one a line and in no strict order; the others note a
-title, a mode or a move, and the last of a kind counts. docs/formats.md lists what is read.
+title, a mode or a move, and the last of a kind counts. docs/formats/claude-code.md lists what is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import unicodedata
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sessiond.apps._jsonl import BLOCK, Tail, cut_strings, grew, guard, milliseconds, records, text
+from sessiond.apps._jsonl import BLOCK, Tail, cut_strings, grew, guard, milliseconds, mode, records, text
 from sessiond.apps._prompts import stand_in, typed
 from sessiond.session import Scan
 from sessiond.text import storable, title
@@ -77,7 +77,7 @@ def read(path: str, file: Transcript, previous: Previous | None) -> Scan:
         # A name given right after the first prompt; releases that repeat it do not if they were killed.
         begin = Tail(file.bytes_at(0, BLOCK), 0)
         _note(facts, "further", begin.last(b'"custom-title"', _custom_title))
-    complete = tail.offset <= start or (named and "updated" in facts)
+    complete = tail.offset <= start or (named and {"updated", "approval"} <= facts.keys())
     if second and not complete:
         _look_back(file, tail, facts, named=named)
         complete = True
@@ -126,6 +126,7 @@ def _open(opening: Iterable[Record], facts: Facts) -> None:
         _note(facts, "further", _custom_title(record))
         _note(facts, "ai", _ai_title(record))
         _note(facts, "summary", _summary(record))
+        _note(facts, "mode", _permission_mode(record))
         if kind in _CONVERSATION:
             facts.setdefault("sidechain", bool(record.get("isSidechain") or record.get("teamName")))
             _note(facts, "entrypoint", facts.get("entrypoint") or _word(record, "entrypoint"))
@@ -155,6 +156,7 @@ def _follow(tail: Tail, facts: Facts) -> bool:
     if "first" not in facts:
         _note(facts, "last", tail.last(b'"last-prompt"', _last_prompt))
         _note(facts, "summary", tail.last(b'"summary"', _summary))
+    _note(facts, "approval", tail.last(b'"permissionMode"', _permission_mode))
     _converse(tail.last, facts)
     # Whoever goes on with a session that was continued elsewhere takes it back.
     end = next((record for record in tail.newest_first() if _talk(record) or _successor(record)), None)
@@ -180,7 +182,6 @@ def _titles(last: Search, facts: Facts) -> str | None:
 
 def _converse(last: Search, facts: Facts) -> None:
     """Take into *facts* what the last messages say."""
-    _note(facts, "approval", last(b'"permissionMode"', _permission_mode))
     sidechain = facts.get("sidechain", False)
     answer = last(b'"assistant"', lambda record: record if _model(record, sidechain=sidechain) else None)
     if answer:
@@ -210,6 +211,8 @@ def _look_back(file: Transcript, tail: Tail, facts: Facts, *, named: bool) -> No
     Then the tail is one long line (12.8 MB, anthropics/claude-code#24118) or progress (#24457).
     """
     last: Search = file.look_back(tail.offset).last
+    if "approval" not in facts:
+        _note(facts, "approval", last(b'"permissionMode"', _permission_mode))
     if "updated" not in facts:
         _converse(last, facts)
         if place := last(b'"cwd"', _place):
@@ -327,7 +330,7 @@ def _cwd(record: Record) -> str | None:
 
 
 def _permission_mode(record: Record) -> str | None:
-    return _word(record, "permissionMode") if record.get("type") in ("user", "permission-mode") else None
+    return mode(record.get("permissionMode")) if record.get("type") in ("user", "permission-mode") else None
 
 
 def _custom_title(record: Record) -> str | None:

@@ -1,28 +1,29 @@
 """What a Codex rollout says, from its head and its tail.
 
 A line is an envelope with a type and a payload. Prompts come in two encodings, the settings in
-two records, and a file may be compressed; docs/formats.md lists what is read.
+two records, and a file may be compressed; docs/formats/codex.md lists what is read.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
+from sessiond.apps._codex_sandbox import sandbox
 from sessiond.apps._jsonl import (
     HEAD_TOTAL,
     TAIL,
     Tail,
     Transcript,
     cut_strings,
+    given,
     grew,
     guard,
     milliseconds,
+    mode,
     records,
     text,
 )
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessiond.apps._jsonl import HeadLine
-    from sessiond.session import Facts, Previous, Stat, Unit
+    from sessiond.session import Facts, Previous
 
     Record = dict[str, Any]
 
@@ -53,11 +54,6 @@ UNPACKED = 64 << 20
 """Bytes a compressed rollout may unpack to on the way to its end; of a longer one only the head is known."""
 WINDOW_LOG = 23
 """A zstd frame may ask for 8 MiB of memory; Codex's level 3 needs 2 MiB."""
-
-RECENT = 86_400_000
-"""ms since the last write within which a rollout is asked for an open turn."""
-SILENT = 600_000
-"""ms without a write after which an open turn counts as ended, where nothing tells who writes."""
 
 _ID = re.compile(ID)
 _COMMIT = re.compile("[0-9a-f]{7,64}")
@@ -78,39 +74,6 @@ _TURN = (
 _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
 
 
-def read_live(unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
-    """Return the facts of the rollout *unit*, also whether a process has it open, or had it when a turn broke off."""
-    silent = time.time() * 1000 - stat.mtime
-    scan = read(unit.path, previous, recent=silent < RECENT)
-    for thread, facts in scan.facts.items():
-        facts.pop("live", None)
-        facts.pop("lost", None)
-        turn, held = facts.get("turn"), None
-        if turn is not None or silent < RECENT:
-            held = _writing(unit.root, thread)
-        if held or (held is None and turn and silent < SILENT):
-            facts["live"] = turn or "idle"
-            scan.volatile = True
-        elif held is False and turn:
-            facts["lost"] = stat.mtime
-    return scan
-
-
-def _writing(root: str, thread: str) -> bool | None:
-    """Return whether a process holds the writer lock of *thread*; None when that cannot be told.
-
-    0.147 and later lock ``thread-writer-locks/<thread>.lock`` for as long as a thread is open, also in the
-    background (openai/codex#38150, #45406). The file stays behind and is not opened: Linux lists who locks what.
-    """
-    try:
-        lock = os.stat(f"{root}/thread-writer-locks/{thread}.lock", follow_symlinks=False)
-        with open("/proc/locks", "rb") as locks:
-            held = {field.rpartition(b":")[2] for line in locks for field in line.split()[-3:-2]}
-    except OSError:
-        return None
-    return b"%d" % lock.st_ino in held
-
-
 def read(path: str, previous: Previous | None, *, recent: bool) -> Scan:
     """Return the facts of the rollout at *path*; see `App.read`. Of a *recent* one also whether a turn is open."""
     session, known = next(iter(previous.facts.items()), ("", {})) if previous else ("", {})
@@ -129,9 +92,14 @@ def read(path: str, previous: Previous | None, *, recent: bool) -> Scan:
             facts |= given(asked=prompt is not None or rollout.size > TAIL, prompt=headline(prompt))
             session = found
         tail = rollout.tail(start)
+        settings = tail.last(_SETTINGS, _settings)
+        # What is compressed has ended, and is not kept in memory but for its ends.
+        complete = settings is not None or tail.offset <= start or path.endswith(".zst")
+        if previous and not previous.complete and not settings and not path.endswith(".zst"):
+            settings, complete = rollout.look_back(tail.offset).last(_SETTINGS, _settings), True
         facts |= given(
             updated=tail.last(b'"timestamp"', lambda record: milliseconds(record.get("timestamp"))),
-            settings=tail.last(_SETTINGS, _settings),
+            settings=settings,
             name=tail.last(b'"thread_name_updated"', _name),
         )
         if recent and (state := turn(tail, facts.get("turn"))) is not None:
@@ -141,7 +109,7 @@ def read(path: str, previous: Previous | None, *, recent: bool) -> Scan:
             prompt = _last_prompt(tail, _BARE_PROMPTS if facts.get("bare") else _PROMPTS)
             facts |= given(asked=facts.get("asked") or prompt is not None, prompt=headline(prompt))
         facts |= {"end": tail.end, "guard": guard(rollout, tail.end)}
-        return Scan({session: facts}, read=rollout.read)
+        return Scan({session: facts}, complete, read=rollout.read)
 
 
 def turn(tail: Tail, before: str | None) -> str | None:
@@ -160,7 +128,7 @@ def turn(tail: Tail, before: str | None) -> str | None:
 def _when(needle: bytes, record: Record) -> int | None:
     payload = record.get("payload")
     kind = payload.get("type") if isinstance(payload, dict) and record.get("type") == "event_msg" else None
-    fits = isinstance(kind, str) and f'"{kind}"'.encode().endswith(needle)
+    fits = isinstance(kind, str) and f'"{kind}"'.encode("utf-8", "replace").endswith(needle)
     return milliseconds(record.get("timestamp")) if fits else None
 
 
@@ -200,26 +168,6 @@ def headline(prompt: object) -> str:
     return title((_request(prompt) or "").partition("\n")[0])
 
 
-def sandbox(policy: object) -> str | None:
-    """Return a sandbox policy or, from 0.144 on, a permission profile as the word ``--sandbox`` takes.
-
-    The key of the policy's word was ``mode`` until 2025-11-13 (openai/codex#6614).
-    """
-    if not isinstance(policy, dict):
-        return text(policy)
-    kind, files = policy.get("type") or policy.get("mode"), policy.get("file_system")
-    if kind == "disabled":
-        return "danger-full-access"
-    if kind != "managed" or not isinstance(files, dict):
-        return text(kind)
-    if files.get("type") == "unrestricted":
-        return "danger-full-access"
-    entries = files.get("entries")
-    entries = entries if isinstance(entries, list) else []
-    writes = any(isinstance(entry, dict) and entry.get("access") == "write" for entry in entries)
-    return "workspace-write" if writes else "read-only"
-
-
 def is_agent(source: object, thread_source: object) -> bool:
     """Return whether a program began the thread: a sub-agent, a review, Codex's own housekeeping.
 
@@ -228,11 +176,6 @@ def is_agent(source: object, thread_source: object) -> bool:
     if isinstance(source, dict):
         return "custom" not in source or thread_source == "subagent"
     return thread_source == "subagent" or (isinstance(source, str) and source.startswith(("internal", "subagent")))
-
-
-def given(**facts: object) -> Facts:
-    """Return the facts that say something."""
-    return {key: value for key, value in facts.items() if value}
 
 
 class _Compressed(Transcript):
@@ -385,12 +328,12 @@ def _settings(record: Record) -> Facts | None:
         return None
     if not isinstance(said, dict):
         return None
-    approval = said.get("approval_policy")
+    cwd = text(said.get("cwd"))
     found = given(
-        cwd=text(said.get("cwd")),
+        cwd=cwd,
         model=text(said.get("model")),
         effort=text(said.get(effort)),
-        approval=json.dumps(approval, separators=(",", ":")) if isinstance(approval, dict) else text(approval),
-        sandbox=sandbox(said.get("sandbox_policy") or said.get("permission_profile")),
+        approval=mode(said.get("approval_policy")),
+        sandbox=sandbox(cwd, said.get("sandbox_policy"), said.get("permission_profile")),
     )
     return found | given(at=milliseconds(record.get("timestamp"))) if found else None

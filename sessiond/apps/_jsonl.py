@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from sessiond.apps.base import stat_of
+from sessiond.text import storable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +33,11 @@ LOOK_BACK = 8 << 20
 """Bytes before the end in which a title record is looked for once (seen 4.9 MB from the end)."""
 LINES = 5000
 """Lines of a tail that are parsed at most; a real one has 50 to 2,000."""
+OBJECTS = 1000
+"""Objects on one line that are parsed; two are what a lost newline leaves."""
 BLOCK = 64 << 10
+MODE = 200
+"""Characters of a permission; the longest that was seen, an object, has 131."""
 
 T = TypeVar("T")
 
@@ -236,7 +241,7 @@ def records(line: bytes) -> list[dict[str, Any]]:
     text = line.decode("utf-8", "replace").strip("\x00\ufeff \t\r")
     found: list[dict[str, Any]] = []
     position = 0
-    while (position := text.find("{", position)) >= 0:
+    while len(found) < OBJECTS and (position := text.find("{", position)) >= 0:
         try:
             value, position = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
@@ -264,6 +269,18 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
+def mode(value: object) -> str | None:
+    """Return a permission as it was recorded, of whatever type, in ``MODE`` characters; None when there is none.
+
+    What nobody knows must not pass for nothing.
+    """
+    try:
+        found = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    except (RecursionError, TypeError):  # too deep; or a blob of a database
+        found = "[…]"
+    return storable(found[:MODE]) if value is not None and found.strip() else None
+
+
 def milliseconds(value: object) -> int | None:
     """Return an ISO 8601 timestamp as ms since the epoch, or None when it is not one.
 
@@ -278,6 +295,21 @@ def milliseconds(value: object) -> int | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000) if 2000 <= moment.year <= 2100 else None
+
+
+def instant(value: object) -> int | None:
+    """Return a time as ms since the epoch, be it a number of s or of ms or ISO 8601; None when it is none of them."""
+    if isinstance(value, int | float) and abs(value) < 1e15:
+        for factor in (1000, 1):
+            if 946_684_800_000 <= value * factor < 4_102_444_800_000:
+                return int(value * factor)
+        return None
+    return milliseconds(value)
+
+
+def given(**facts: object) -> dict[str, Any]:
+    """Return the facts that say something."""
+    return {key: value for key, value in facts.items() if value}
 
 
 GUARD = 1024

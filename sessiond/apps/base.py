@@ -35,9 +35,11 @@ class Modes(NamedTuple):
     strict: frozenset[str]
     """Those that allow no more than the default."""
     loose: frozenset[str]
-    """Those that allow more."""
+    """Those that allow more, each of which the program accepts."""
     replaced: Mapping[str, Settings] = {}
     """Of the strict ones those that the program no longer accepts, and what to pass instead that allows no more."""
+    wider: Mapping[str, str] = {}
+    """Further loose ones, for which the program has no option, and the strict one to pass instead."""
 
 
 class Live(NamedTuple):
@@ -46,7 +48,9 @@ class Live(NamedTuple):
     status: str
     """As in `Session.live`."""
     where: str
-    """Which process, on which terminal, as far as that is known."""
+    """Which process, on which terminal, as far as that is known; of one that is not certain also why."""
+    certain: bool = True
+    """False when it may have it open, and that cannot be told."""
 
 
 class Origin(NamedTuple):
@@ -79,10 +83,14 @@ class App(ABC):
     """The environment variable that tells the program of a store other than its default, if there is one."""
     variables: tuple[str, ...] = ()
     """Other environment variables that decide where it keeps what is read here."""
+    kept: tuple[str, ...] = ()
+    """Those of them that hold for every store, and stay for a resume."""
     markers: tuple[str, ...] = ()
     """Environment variables that make a session started inside another one behave as a part of it."""
+    carries: tuple[str, ...] = ()
+    """The fields of `Settings` that `launch` passes on. The others are its program's own affair."""
     modes: tuple[Modes, ...] = ()
-    """Its permissions, where a session has any of its own."""
+    """Its permissions, where a session has any of its own; it carries all of them."""
     forks: bool = False
     """Whether it can go on in a copy of a session."""
     archived: str = ""
@@ -148,7 +156,10 @@ class App(ABC):
         """
 
     def live(self, session: Session) -> Live | None:
-        """Return the process that has *session* open at this moment, or None."""
+        """Return the process that has *session* open at this moment, or may have; None when none has.
+
+        Asked before a start, so what the index holds is enough only where nothing else tells.
+        """
         return Live(session.live, "elsewhere") if session.live else None
 
     def origin(self, session: Session) -> Origin:  # noqa: ARG002 - for those whose transcripts tell
@@ -159,8 +170,13 @@ class App(ABC):
         """Return whether *session* is still there to be resumed.
 
         Looked at before a start, since several programs begin a new session in the place of one they do not find.
+        Raises OSError when it cannot be told.
         """
-        return os.path.lexists(session.path)
+        try:
+            os.lstat(session.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def environment(self, root: str) -> dict[str, str]:
         """Return the variables with which the program takes *root* for its store, when it is not the default one."""

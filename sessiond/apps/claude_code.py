@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat as stat_module
-import subprocess
-import sys
+import time
 from typing import TYPE_CHECKING
 
-from sessiond.apps import _claude_transcript
+from sessiond.apps import _claude_transcript, _process
 from sessiond.apps._claude_transcript import ID
 from sessiond.apps._jsonl import Transcript, records
 from sessiond.apps.base import App, Live, Modes, Watch, stat_of
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 
 SMALL = 64 << 10
 """Bytes a ``custom-title.json`` or ``sessions/<pid>.json`` may have; the real ones have less than 1 KB."""
+LARGE = 1 << 20
+"""The same where it is asked whether a session is open: a record that is not read must not pass for none."""
+LOOKS = 5
+"""Times a record that is being written is looked at, 10 ms apart."""
 
 _ID = re.compile(ID)
 _UNIT = re.compile(
@@ -42,6 +45,7 @@ class ClaudeCode(App):
     reads = ("projects/*/ID.jsonl", "projects/*/ID/custom-title.json", "sessions/PID.json")
     program = "claude"
     store_variable = "CLAUDE_CONFIG_DIR"
+    carries = ("model", "effort", "approval")
     forks = True
     # With one of these from a session around it, a resumed session is not saved or not listed.
     markers = (
@@ -182,7 +186,8 @@ class ClaudeCode(App):
             updated=facts.get("updated", stat.mtime),
             model=facts.get("model"),
             effort=facts.get("effort"),
-            approval=facts.get("approval"),
+            # That of its beginning, where no later one was found.
+            approval=facts.get("approval") or facts.get("mode"),
             live=live,
             lost=last.facts.get("lost") if last and live is None else None,
             hidden="deleted" if gone else _hidden(facts),
@@ -201,24 +206,13 @@ class ClaudeCode(App):
         """
         folder = session.root + "/sessions"
         try:
-            names = _live_files(os.listdir(folder))
-        except OSError:
+            names = sorted(name for _, name in _live_files(os.listdir(folder)))
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        torn = False
-        for kind, name in names:
-            unit = Unit(self.name, session.root, f"{folder}/{name}", kind)
-            try:
-                scan = self.read(unit, self.stat(unit), None)
-            except OSError:
-                continue
-            torn = torn or bool(scan.problem)
-            found = scan.facts.get(session.id)
-            if found and "live" in found:
-                pid = name.removesuffix(".json")
-                terminal = _terminal(pid)
-                return Live(found["live"], f"in process {pid}" + (f" on {terminal}" if terminal else ""))
-        # A record that is just being written may be the one: then what was read of it before counts.
-        return super().live(session) if torn else None
+        except OSError as error:
+            return Live("", f"elsewhere: {folder} cannot be looked at ({error.strerror})", certain=False)
+        found = [live for name in names if (live := _open_in(f"{folder}/{name}", session.id))]
+        return max(found, key=lambda live: live.certain, default=None)
 
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002 - it goes by where it is started
         """Return ``claude --resume`` with what a resume does not restore by itself: effort never, the rest by release.
@@ -258,49 +252,64 @@ def _life(unit: Unit, stat: Stat, record: Facts) -> dict[str, Facts]:
 
     A clean end removes the file; a crash, a kill and a loss of power leave it behind.
     """
-    session, begun = record.get("sessionId"), str(record.get("procStart"))
-    pid = os.path.basename(unit.path).removesuffix(".json")
+    session, pid = record.get("sessionId"), _pid(unit.path)
     if not isinstance(session, str) or not _ID.fullmatch(session):
         return {}
-    if started(pid) == " ".join(begun.split()):
-        return {session: {"live": _LIVE.get(str(record.get("status")), "idle")}}
-    return {session: {"lost": stat.mtime}}
+    same = _is_of(pid, record)
+    if same is None:
+        return {}
+    return {session: {"live": _status(record)} if same else {"lost": stat.mtime}}
 
 
-def started(pid: str) -> str | None:
-    """Return when process *pid* began, in the words of ``procStart``; None when it does not run or that is unknown.
-
-    That is field 22 of ``/proc/<pid>/stat`` on Linux, seen in 2.1.332, and asctime in UTC on macOS, as reported.
-    """
-    try:
-        if sys.platform != "darwin":
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                # The second field, the program's name in parentheses, may hold spaces.
-                return file.read().rpartition(b")")[2].split()[19].decode()
-        return _ps("lstart=", pid) or None
-    except (OSError, IndexError, subprocess.SubprocessError):
+def _open_in(path: str, id: str) -> Live | None:
+    """Return the process whose ``sessions/<pid>.json`` is at *path*, if it has the session *id* open, or may have."""
+    pid = _pid(path)
+    if not _process.runs(pid):
         return None
+    place = _process.place(pid)
+    for look in range(LOOKS):
+        time.sleep(0.01 * bool(look))
+        try:
+            with Transcript(path) as file:
+                record = next(iter(records(file.bytes_at(0, LARGE))), None)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            continue
+        if record is not None:
+            break
+    else:
+        return Live("", f"{place}: its record cannot be read", certain=False)
+    session = record.get("sessionId")
+    if not isinstance(session, str):
+        return Live("", f"{place}: its record does not say which session it has", certain=False)
+    same = _is_of(pid, record) if session.lower() == id.lower() else False
+    if same is None:
+        return Live("", f"{place}: its record does not say when that began", certain=False)
+    return Live(_status(record), place) if same else None
 
 
-def _terminal(pid: str) -> str:
-    """Return the terminal that process *pid* reads from, or ``""`` when that is unknown or none."""
-    try:
-        name = _ps("tty=", pid) if sys.platform == "darwin" else os.readlink(f"/proc/{pid}/fd/0")
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return name if re.fullmatch(r"(/dev/)?(tty|pts/)\w+", name) else ""
+def _is_of(pid: str, record: Facts) -> bool | None:
+    """Return whether *record* is of the process that now has the number *pid*; None when that cannot be told.
+
+    ``procStart`` is what `_process.started` returns: in 2.1.332 on Linux, as reported on macOS.
+    """
+    if not _process.runs(pid):
+        return False
+    begun, now = record.get("procStart"), _process.started(pid)
+    if not isinstance(begun, str | int) or isinstance(begun, bool) or not now:
+        return None
+    begun = " ".join(str(begun).split())
+    # In other words for a moment than these, it says nothing.
+    return begun == now if begun and begun.isdigit() == now.isdigit() else None
 
 
-def _ps(column: str, pid: str) -> str:
-    asked = subprocess.run(  # noqa: S603 - fixed words, and a pid that is digits by the allow-list
-        ["/bin/ps", "-o", column, "-p", pid],
-        capture_output=True,
-        text=True,
-        timeout=2,
-        check=False,
-        env={"TZ": "UTC", "LC_ALL": "C"},
-    )
-    return " ".join(asked.stdout.split())
+def _pid(path: str) -> str:
+    return os.path.basename(path).removesuffix(".json")
+
+
+def _status(record: Facts) -> str:
+    return _LIVE.get(str(record.get("status")), "idle")
 
 
 def _title(facts: Facts, sidecar: str | None, copies: list[Facts]) -> str:

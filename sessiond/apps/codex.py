@@ -12,9 +12,10 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sessiond.apps import _codex_rollout, _sqlite
-from sessiond.apps._codex_rollout import ID, REQUEST, given, headline, is_agent, sandbox, thread_id
-from sessiond.apps._jsonl import Transcript, grew, guard, records, text
+from sessiond.apps import _codex_live, _codex_rollout, _sqlite
+from sessiond.apps._codex_rollout import ID, REQUEST, headline, is_agent, thread_id
+from sessiond.apps._codex_sandbox import WIDER, sandbox
+from sessiond.apps._jsonl import Transcript, given, grew, guard, mode, records, text
 from sessiond.apps.base import App, Modes, Watch, stat_of
 from sessiond.session import Scan, Session, Settings, Unit
 from sessiond.text import title
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from sessiond.apps.base import Origin
+    from sessiond.apps.base import Live, Origin
     from sessiond.session import Facts, Part, Previous, Stat
 
     Unreadable = Callable[[str, OSError], None]
@@ -36,6 +37,8 @@ _ROLLOUT = re.compile(r"rollout-(?!.*\.(?:rollout-|tmp)).*\.jsonl(?:\.zst)?")
 _NAMES = "session_index.jsonl"
 NAMES = 1 << 20
 """Bytes of that file that are read at once: its last 7,000 renamings."""
+MOST_NAMES = 10_000
+"""Lines that are parsed of those bytes, of which half a million fit into them."""
 _DATABASE = re.compile(r"state_([0-9]{1,9})\.sqlite")
 _STORED = re.compile(rf"{re.escape(_NAMES)}|{_DATABASE.pattern}")
 
@@ -66,7 +69,8 @@ class Codex(App):
     reads = ("sessions/YYYY/MM/DD/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl", _NAMES, "state_N.sqlite")
     program = "codex"
     store_variable = "CODEX_HOME"
-    variables = ("CODEX_SQLITE_HOME",)
+    carries = Settings._fields
+    variables = kept = ("CODEX_SQLITE_HOME",)
     # A bare resume restores all of them, full access too (0.171). `-a untrusted` is an error from 0.153 on,
     # `-a on-failure` from 0.144 on. Where untrusted asks before most commands, a read-only sandbox asks
     # before all that change something: together with on-request that allows no more.
@@ -83,6 +87,7 @@ class Codex(App):
             default="workspace-write",
             strict=frozenset({"read-only", "workspace-write"}),
             loose=frozenset({"danger-full-access"}),
+            wider=WIDER,
         ),
     )
     forks = True
@@ -149,8 +154,8 @@ class Codex(App):
     def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
         """Read *unit*, as `App.read` says. A database that cannot be read now raises OSError."""
         if unit.kind == "rollout":
-            return _codex_rollout.read_live(unit, stat, previous)
-        return _read_names(unit.path, previous) if unit.kind == "names" else _read_database(unit.path)
+            return _codex_live.read(unit, stat, previous)
+        return _read_names(unit.path, previous) if unit.kind == "names" else _read_database(unit.path, previous)
 
     def merge(self, id: str, parts: list[Part]) -> Session | None:
         """Return the row of a thread: its segments, and over them what the database and the file of names say."""
@@ -203,6 +208,10 @@ class Codex(App):
         siblings = sorted((name for name in names if thread_id(name) == thread), reverse=True)
         segments = {_segment(name): os.path.join(folder, name) for name in siblings}
         return _codex_rollout.prompts([segments[key] for key in sorted(segments)] or [session.path])
+
+    def live(self, session: Session) -> Live | None:
+        """Return the process that holds the lock of the thread now, or may; see `_codex_live.live`."""
+        return _codex_live.live(session)
 
     def origin(self, session: Session) -> Origin:
         """Return what the first line of the rollout says of the repository."""
@@ -311,7 +320,8 @@ def _read_names(path: str, previous: Previous | None) -> Scan:
         start = max(end, names.size - NAMES)
         data = names.bytes_at(start, names.size - start)
         lines, latest = data[: data.rfind(b"\n") + 1], None
-        for record in (record for line in lines.splitlines() for record in records(line)):
+        newest = lines.rsplit(b"\n", MOST_NAMES + 1)[-MOST_NAMES - 1 :]
+        for record in (record for line in newest for record in records(line)):
             thread, name = record.get("id"), record.get("thread_name")
             if isinstance(thread, str) and _ID.fullmatch(thread) and isinstance(name, str):
                 latest = facts[thread] = {"name": title(name)}
@@ -322,7 +332,7 @@ def _read_names(path: str, previous: Previous | None) -> Scan:
         return Scan(facts, read=names.read)
 
 
-def _read_database(path: str) -> Scan:
+def _read_database(path: str, previous: Previous | None) -> Scan:
     """Read every thread, unless a readable database of a later layout lies beside this one."""
     for later in _databases(path, later=True):
         try:
@@ -332,7 +342,7 @@ def _read_database(path: str) -> Scan:
             continue
     threads = _sqlite.read(path, _threads)
     if threads is None:
-        return Scan(problem="it has no threads")
+        return Scan(previous.facts if previous else {}, problem="it has no threads")
     return Scan({thread[0]: _thread(*thread[1:]) for thread in threads if _ID.fullmatch(str(thread[0]))})
 
 
@@ -351,7 +361,7 @@ def _threads(database: apsw.Connection) -> list[tuple[Any, ...]] | None:
 
 def _thread(updated: object, created: object, cwd: object, *values: object) -> Facts:
     *modes, name, words = values
-    return _modes(*modes) | given(
+    return _modes(text(cwd), *modes) | given(
         updated=_time(updated),
         created=_time(created),
         cwd=text(cwd),
@@ -361,15 +371,15 @@ def _thread(updated: object, created: object, cwd: object, *values: object) -> F
 
 
 @functools.lru_cache(1024)
-def _modes(*values: object) -> Facts:
+def _modes(cwd: str | None, *values: object) -> Facts:
     """Return the facts that thousands of threads share."""
     branch, model, effort, approval, policy, source, thread_source = values
     return given(
         branch=text(branch),
         model=text(model),
         effort=text(effort),
-        approval=text(approval),
-        sandbox=sandbox(_parsed(policy)),
+        approval=mode(approval),
+        sandbox=sandbox(cwd, _parsed(policy)),
         agent=is_agent(_parsed(source), thread_source),
     )
 

@@ -24,7 +24,7 @@ class Reader:
         self.read = 0
 
     def refresh(self) -> None:
-        """Read every unit that changed, keeping what is known of one that cannot be read."""
+        """Read every unit that changed, twice where it asks for that; keep what is known of one that cannot be read."""
         found = dict(self.app.units(str(self.root), lambda path, error: self.problems.update({path: str(error)})))
         for unit, stat in found.items():
             old = self.scans.get(unit)
@@ -32,6 +32,9 @@ class Reader:
                 continue
             try:
                 scan = self.app.read(unit, stat, Previous(old[0], old[1].facts, old[1].complete) if old else None)
+                if not scan.complete:
+                    self.read += scan.read
+                    scan = self.app.read(unit, stat, Previous(stat, scan.facts, complete=False))
             except OSError as error:
                 self.problems[os.path.basename(unit.path)] = error.strerror or str(error)
                 scan = Scan(old[1].facts if old else {}, problem="kept")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessiond.apps.claude_code import ClaudeCode, started
+from sessiond.apps._process import started
+from sessiond.apps.claude_code import ClaudeCode
 from tests.apps.claude_store import (
     APP,
     ID,

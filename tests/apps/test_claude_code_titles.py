@@ -242,11 +242,12 @@ def test_a_name_in_the_head_is_found_in_a_file_of_any_length(claude: Store) -> N
         ({"version": "2.1.332", "entrypoint": "claude-vscode"}, False),
     ],
 )
-def test_a_second_look_is_taken_only_where_it_can_find_a_name(
+def test_a_second_look_is_taken_only_where_it_can_find_something(
     claude: Store, more: dict[str, Any], complete: bool
 ) -> None:
-    """2.1.200 and newer repeat it every 64 KB, so what the tail does not hold was never given."""
-    claude.put(prompt("typed", **more), *filler(WINDOW, **more))
+    """2.1.200 and newer repeat name and mode every 64 KB, so what the tail does not hold was never given."""
+    mode = {"type": "permission-mode", "permissionMode": "default"}
+    claude.put(prompt("typed", **more), *filler(WINDOW, **more), mode)
     claude.refresh(second_look=False)
     ((_, scan),) = claude.scans.values()
     assert scan.complete == complete

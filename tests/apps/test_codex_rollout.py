@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.apps import _codex_rollout
-from sessiond.apps._codex_rollout import sandbox, zstd
+from sessiond.apps._codex_rollout import zstd
 from sessiond.apps._jsonl import HEAD_LINE, TAIL
 from tests.apps.codex_home import (
     CREATED,
@@ -196,36 +196,30 @@ def test_the_last_settings_hold(codex: Home) -> None:
     assert (row.effort, row.approval) == ("ultra", '{"granular":{"rules":true}}')
 
 
+def test_settings_beyond_the_tail_are_looked_for_once(codex: Home) -> None:
+    """A turn whose output fills the tail says nothing of them; those of the beginning may have changed since."""
+    codex.put(meta(), turn(), item("Fix the cart"), *filler(TAIL), turn(approval_policy="never"), *filler(TAIL))
+    assert codex.row().approval == "never"
+    assert codex.add(*filler(2 * TAIL)).approval == "never"
+    assert all(scan.complete for _, scan in codex.scans.values())
+
+
+@pytest.mark.parametrize(
+    ("recorded", "row"),
+    [("never", "never"), (None, None), ("", None), (5, "5"), (True, "true"), (["never"], '["never"]'), ({}, "{}")],
+)
+def test_an_approval_of_any_type_is_told(codex: Home, recorded: object, row: str | None) -> None:
+    """What nobody knows must not pass for nothing."""
+    codex.put(meta(), turn(approval_policy=recorded), item("Fix the cart"))
+    assert codex.row().approval == row
+
+
 def test_settings_in_tool_output_are_none(codex: Home) -> None:
     """A session about Codex's own files prints such lines."""
     printed = line(turn(cwd="/printed")).decode()
     output = {"type": "function_call_output", "output": printed, "approval_policy": "printed"}
     codex.put(meta(), turn(), item("Fix the cart"), envelope("response_item", output), item(printed))
     assert (codex.row().cwd, codex.row().approval) == (CWD, "on-request")
-
-
-@pytest.mark.parametrize(
-    ("policy", "word"),
-    [
-        ({"mode": "read-only"}, "read-only"),
-        ({"mode": "workspace-write", "network_access": False}, "workspace-write"),
-        ({"type": "workspace-write", "writable_roots": ["/x"]}, "workspace-write"),
-        ({"type": "danger-full-access"}, "danger-full-access"),
-        ({"type": "disabled"}, "danger-full-access"),
-        ({"type": "managed", "file_system": {"type": "restricted", "entries": [{"access": "read"}]}}, "read-only"),
-        ({"type": "managed", "file_system": {"entries": [{"access": "read"}, {"access": "write"}]}}, "workspace-write"),
-        ({"type": "managed", "file_system": {"type": "unrestricted"}}, "danger-full-access"),
-        ({"type": "managed", "file_system": {"entries": "all"}}, "read-only"),
-        ("read-only", "read-only"),
-        ({}, None),
-        ("", None),
-        (None, None),
-        ({"type": ["read-only"]}, None),
-    ],
-)
-def test_a_sandbox_has_one_of_three_names(policy: object, word: str | None) -> None:
-    """However a release wrote it: by mode until 2025-11, by type, and as a permission profile from 0.144 on."""
-    assert sandbox(policy) == word
 
 
 def test_a_name_of_0_125_in_the_rollout(codex: Home) -> None:

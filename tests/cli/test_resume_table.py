@@ -5,6 +5,8 @@ Each row runs ``sess resume`` from end to end. Stand-ins for `claude` and `codex
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -186,6 +188,25 @@ class Now:
         yield folder, session
         live.unlink()
 
+    @staticmethod
+    def may_be_open(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
+        folder = machine.repository("then")
+        session = record(folder)
+        live = machine.live(session, os.getpid())
+        live.write_text(json.dumps({"pid": os.getpid(), "sessionId": session.upper()}))
+        yield folder, session
+        live.unlink()
+
+    @staticmethod
+    def locked(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
+        folder = machine.repository("then")
+        session = record(folder)
+        lock = machine.home.codex / "thread-writer-locks" / f"{session}.lock"
+        lock.parent.mkdir(exist_ok=True)
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield folder, session
+
 
 OPUS, HIGH, STRICT = ("--model", "claude-opus-5-5"), ("--effort", "high"), ("--permission-mode", "default")
 ALL = (*OPUS, *HIGH, *STRICT)
@@ -195,6 +216,7 @@ CLAUDE = claude_gets(*ALL)
 CODEX = codex_gets(*SOL, *ASKS, *WRITES)
 MODE, COPY, LOOSE = "--permission-mode", "--fork-session", "--allow-loose"
 COPIED = claude_gets(*ALL, "--fork-session")
+CODEX_COPIED = codex_gets(*SOL, *ASKS, *WRITES, command="fork")
 IN_OTHER = codex_gets(*SOL, *ASKS, *WRITES, "-C", OTHER, folder=OTHER)
 BYPASS, FULL_ACCESS = "bypassPermissions", "danger-full-access"
 LONG, ANY_MODEL = "claude-opus-5-5[1m]", "openai/gpt-oss:120b"
@@ -248,7 +270,7 @@ SETTINGS = [
     (codex(model=ANY_MODEL),               [],                codex_gets("-m", ANY_MODEL, *SOL[2:], *ASKS, *WRITES)),
     (codex(model="-c"),                    [],                codex_gets(*SOL[2:], *ASKS, *WRITES)),
     (codex(effort='"\napproval="never'),   [],                codex_gets(*SOL[:2], *ASKS, *WRITES)),
-    (codex(),                              ["--fork"],        codex_gets(*SOL, *ASKS, *WRITES, command="fork")),
+    (codex(),                              ["--fork"],        CODEX_COPIED),
     (codex(),                              ["--", "-x"],      codex_gets(*SOL, *ASKS, *WRITES, then=("-x",))),
 ]
 
@@ -293,6 +315,12 @@ PLACES = [
     (claude(),                     Now.no_path,             ["--yes"],         REFUSED,  None),
     (claude(),                     Now.open_elsewhere,      ["--yes"],         REFUSED,  None),
     (claude(),                     Now.open_elsewhere,      ["--fork"],        RAN,      COPIED),
+    (claude(),                     Now.may_be_open,         [],                REFUSED,  None),
+    (claude(),                     Now.may_be_open,         ["--yes"],         RAN,      CLAUDE),
+    (claude(),                     Now.may_be_open,         ["--fork"],        RAN,      COPIED),
+    (codex(),                      Now.locked,              [],                REFUSED,  None),
+    (codex(),                      Now.locked,              ["--yes"],         REFUSED,  None),
+    (codex(),                      Now.locked,              ["--fork"],        RAN,      CODEX_COPIED),
 ]
 
 SAID = [
@@ -314,6 +342,8 @@ SAID = [
     (claude(),                   Now.a_link_to_itself,    " cannot be looked at: Too many levels of symbolic links\n"),
     (claude(),                   Now.no_path,             " is not there; characters that no path has are recorded"),
     (claude(),                   Now.open_elsewhere,      "live      open in process "),
+    (claude(),                   Now.may_be_open,         "live      may be open in process "),
+    (codex(),                    Now.locked,              "live      open in process "),
 ]
 
 ENVIRONMENTS = [

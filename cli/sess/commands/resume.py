@@ -164,7 +164,7 @@ def _attempt(call: Call, row: Row) -> _Attempt:
         plan,
         argv=[*plan["argv"], *options.passed_on],
         env=agent.changes(plan, row["root"]),
-        program=shutil.which(plan["argv"][0]),
+        program=shutil.which(plan["argv"][0]) if plan["argv"] else None,
         checks=found.checks,
         place=found.place,
     )
