@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessiond.apps import APPS
 from tests.daemon import Daemon, Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-OTHERS = ("CLAUDE_CONFIG_DIR", "CODEX_", "SESS_", "XDG_")
+OTHERS = ("SESS_", "XDG_", *(name for app in APPS.values() for name in (app.store_variable, *app.variables) if name))
 
 
 def pytest_configure(config: pytest.Config) -> None:

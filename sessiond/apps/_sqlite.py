@@ -20,7 +20,7 @@ import tempfile
 import time
 import urllib.parse
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
 
@@ -36,6 +36,14 @@ T = TypeVar("T")
 ATTEMPTS = 3
 BUSY = 0.5
 """Seconds to wait for a lock."""
+LONGEST = 1.0
+"""Seconds a query may take; 20,000 threads take 0.08 s, a view that never ends for ever."""
+BRIEFLY = 0.1
+"""The same where the owner can commit only after it."""
+STEPS = 10_000
+"""Instructions of SQLite's machine, about 0.1 ms, between two looks at the clock."""
+TEXT = 4096
+"""Characters of a text that `rows` returns."""
 COPY_LIMIT = 256 << 20
 """Bytes of a database, and of its log, that are still worth copying."""
 
@@ -81,6 +89,40 @@ def columns(database: apsw.Connection, table: str, wanted: Iterable[str]) -> str
     return ", ".join(name if name in there else f"NULL AS {name}" for name in wanted) if there else ""
 
 
+def rows(
+    database: apsw.Connection, table: str, wanted: Iterable[str], where: str = "", parameters: tuple[Any, ...] = ()
+) -> list[dict[str, Any]]:
+    """Return the *wanted* columns of every row of *table*, with *where* of those that fit; none without the table.
+
+    A text is cut to ``TEXT`` characters, and one that is not UTF-8 repaired, so that it costs no other row; a blob
+    and a column that *table* lacks are None.
+    """
+    names = list(wanted)
+    if not (there := columns(database, table, names)):
+        return []
+    cut = ", ".join(
+        f"CASE typeof({name}) WHEN 'text' THEN CAST(substr({name}, 1, {TEXT}) AS BLOB) WHEN 'blob' THEN NULL "
+        f"ELSE {name} END"
+        for name in names
+    )
+    found = database.execute(f"SELECT {cut} FROM (SELECT {there} FROM {table}) {where}", parameters)
+    return [dict(zip(names, map(decoded, row), strict=True)) for row in found]
+
+
+def has(path: str, id: str, *tables: str, key: str = "id") -> bool:
+    """Return whether *id* is the *key* of a row in one of *tables* of the database at *path*; raises like `read`."""
+    where = f"WHERE {key} = ?"
+    try:
+        return read(path, lambda database: any(rows(database, table, [key], where, (id,)) for table in tables))
+    except FileNotFoundError:
+        return False
+
+
+def decoded(value: Any) -> Any:
+    """Return a text that was asked for as a blob, and anything else as it is."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 def read(path: str, query: Callable[[apsw.Connection], T]) -> T:
     """Return what *query* makes of the database at *path*. No file beside it is written or created.
 
@@ -102,6 +144,8 @@ def read(path: str, query: Callable[[apsw.Connection], T]) -> T:
                 raise
         except UnicodeDecodeError:
             raise UnreadableError("it holds text that is not UTF-8") from None
+        except apsw.InterruptError:
+            raise UnreadableError("it takes too long to read") from None
         except apsw.ReadOnlyError:
             raise UnreadableError("its owner was stopped in a change, and has to undo it first") from None
         except apsw.Error as error:
@@ -167,25 +211,33 @@ def _query_locked(path: str, file: int, query: Callable[[apsw.Connection], T]) -
     if _at_rest(path, file):
         raise _Moved
     if not _has_log(path):
-        return _query(path, "mode=ro", query)
+        return _query(path, "mode=ro", query, BRIEFLY)
     if _file(path + "-shm"):
         try:
             return _query(path, "mode=ro&readonly_shm=1", query)
-        except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError):
+        except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.InterruptError):
             raise
         except apsw.Error:
             pass
     return _query_copy(path, query)
 
 
-def _query(path: str, parameters: str, query: Callable[[apsw.Connection], T]) -> T:
+def _query(path: str, parameters: str, query: Callable[[apsw.Connection], T], longest: float = LONGEST) -> T:
     uri = f"file:{urllib.parse.quote(os.fsencode(path))}?{parameters}"
     connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(int(BUSY * 1000))
-        return query(connection)
+        return _within(longest, connection, query)
     finally:
         connection.close()
+
+
+def _within(longest: float, connection: apsw.Connection, query: Callable[[apsw.Connection], T]) -> T:
+    """Return what *query* makes of a database that anybody may have written; raises InterruptError after *longest*."""
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    deadline = time.monotonic() + longest
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+    return query(connection)
 
 
 def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
@@ -203,7 +255,7 @@ def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
         try:
             if connection.pragma("quick_check") != "ok":
                 raise UnreadableError("it is malformed")
-            return query(connection)
+            return _within(LONGEST, connection, query)
         finally:
             connection.close()
 

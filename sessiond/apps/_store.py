@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sessiond.apps import _sqlite
 from sessiond.apps._jsonl import Transcript, records
 from sessiond.apps.base import App, Watch
-from sessiond.session import Unit
+from sessiond.session import Session, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -77,6 +77,14 @@ class Store(App):
         """Return the id that the path of *unit* tells."""
         match = self._paths[unit.kind].fullmatch(unit.path, len(unit.root) + 1)
         return match["id"] if match else ""
+
+    def row(self, id: str, part: Part, **said: Any) -> Session:
+        """Return the row of *id* with what is *said* of it, from the unit of *part*."""
+        unit, stat = part.unit, part.stat
+        said["updated"] = said.get("updated") or stat.mtime
+        if part.gone:
+            said["hidden"] = "deleted"
+        return Session(app=self.name, id=id, root=unit.root, path=unit.path, mtime=stat.mtime, bytes=stat.size, **said)
 
     def units(self, root: str, unreadable: Unreadable) -> Iterator[tuple[Unit, Stat]]:
         """Yield what `unit` claims."""

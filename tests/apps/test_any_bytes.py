@@ -5,82 +5,29 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
-import tempfile
+import time
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures import home as sample_home
 from sessiond.apps import APPS
 from sessiond.reading import Job, read
-from sessiond.session import Part, Previous, Scan, Session, Unit
+from sessiond.session import Previous
+from tests import fuzz, samples
+from tests.samples import SAMPLES, in_two_steps, outcome
 
-INTERNAL = re.compile(r"\w+ in \w+\.py:\d+")
-"""How an exception of our own is noted; the operating system's reasons look otherwise."""
+if TYPE_CHECKING:
+    from sessiond.session import Scan, Unit
 
-
-FOLDER = tempfile.TemporaryDirectory(prefix="sess-samples-")
-"""Removed when the test process ends."""
-
-
-def _samples(folder: str) -> list[tuple[Unit, bytes]]:
-    """Return a unit of every kind that the sample home in *folder* has, with its content."""
-    sample_home.make(folder, now=1_790_000_000_000)
-    found: dict[tuple[str, str], tuple[Unit, bytes]] = {}
-    for app in APPS.values():
-        for root in app.roots({"HOME": folder}):
-            for unit, _ in app.units(root, lambda path, error: None):
-                found.setdefault((app.name, unit.kind), (unit, Path(unit.path).read_bytes()))
-    return list(found.values())
+MEMORY, SECONDS = 16 << 20, 0.05
+"""What reading a unit may take, whatever it is made of."""
 
 
-SAMPLES = _samples(FOLDER.name)
-ODD: list[Any] = [
-    None,
-    True,
-    0,
-    -1,
-    1e308,
-    10**400,
-    "",
-    "\0",
-    "\ud800",
-    "x" * 5000,
-    [],
-    [[]],
-    {},
-    {"a": {}},
-    "-rf",
-    "\x1b[31m",
-]
-
-
-def outcome(unit: Unit, content: bytes, previous: Previous | None = None) -> Scan:
-    """Read *content* in the place of *unit*, and merge what it says; return the scan."""
-    Path(unit.path).write_bytes(content)
-    app = APPS[unit.app]
-    stat = app.stat(unit)
-    scan = read(app, Job(unit, stat, previous))
-    assert scan is not None
-    assert not INTERNAL.fullmatch(scan.problem), scan.problem
-    for key, facts in scan.facts.items():
-        json.dumps(facts)
-        row = app.merge(key, [Part(unit, stat, facts, gone=False)])
-        assert row is None or isinstance(row, Session)
-        if row:
-            assert isinstance(row.title, str)
-            assert isinstance(row.updated, int)
-            for value in (row.cwd, row.branch, row.launch_dir, row.model, row.effort, row.approval, row.sandbox):
-                assert value is None or isinstance(value, str)
-    return scan
-
-
-@pytest.fixture(params=SAMPLES, ids=lambda sample: f"{sample[0].app}-{sample[0].kind}")
+@pytest.fixture(params=SAMPLES, ids=samples.name)
 def sample(request: pytest.FixtureRequest) -> tuple[Unit, bytes]:
     unit, content = request.param
     os.makedirs(os.path.dirname(unit.path), exist_ok=True)
@@ -97,81 +44,93 @@ def test_any_bytes_are_read(sample: tuple[Unit, bytes], content: bytes) -> None:
 @given(seed=st.integers(0, 1 << 32))
 def test_damaged_files_are_read(sample: tuple[Unit, bytes], seed: int) -> None:
     """Bytes changed, lost, doubled, cut; NUL runs; and then the file goes on growing from there."""
-    unit, content = sample
     rng = random.Random(seed)
-    damaged = bytearray(content)
-    for _ in range(rng.randint(1, 8)):
-        at, length = rng.randrange(len(damaged) + 1), rng.choice([1, 2, 50, 3000])
-        damaged[at : at + length] = rng.choice(
-            [b"", b"\0" * length, rng.randbytes(length), b"\n", b'{"', content[:length]]
-        )
-    whole = bytes(damaged)
-    cut = rng.randrange(len(whole) + 1)
-    first = outcome(unit, whole[:cut])
-    previous = Previous(APPS[unit.app].stat(unit), first.facts, first.complete)
-    with open(unit.path, "ab") as file:
-        file.write(whole[cut:])
-    scan = read(APPS[unit.app], Job(unit, APPS[unit.app].stat(unit), previous))
-    assert scan is not None
-    assert not INTERNAL.fullmatch(scan.problem), scan.problem
+    content = samples.damaged(sample[1], rng)
+    in_two_steps(sample[0], content, rng.randrange(len(content) + 1))
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32))
 def test_values_of_another_type_are_read(sample: tuple[Unit, bytes], seed: int) -> None:
-    """Any value of any record may be anything that JSON has."""
+    """Any value of any record may be anything that JSON has, and a key may come twice."""
     unit, content = sample
-    if unit.kind == "database":
-        pytest.skip("its columns are tested with the database")
-    rng = random.Random(seed)
-    lines = []
-    for line in content.split(b"\n"):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            lines.append(line)
-            continue
-        _disturb(record, rng)
-        lines.append(json.dumps(record).encode())
-    outcome(unit, b"\n".join(lines))
+    odd = samples.with_odd_values(samples.plain(unit, content), random.Random(seed))
+    outcome(unit, samples.packed(unit, odd))
 
 
-def _disturb(value: Any, rng: random.Random) -> None:
-    """Replace one value in ten, somewhere in *value*, by an odd one."""
-    items = (
-        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
-    )
-    for key, inner in items:
-        if rng.random() < 0.1:
-            value[key] = rng.choice(ODD)
-        else:
-            _disturb(inner, rng)
+def is_record(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b'{"a":"' + b"x" * 13_000_000 + b'"}\n',
-        (b'{"a":"' + b"x" * 255 * 1024 + b'"}\n') * 80,
-        b"[" * 1_000_000,
-        b'{"a":' * 300_000 + b"1",
-        b"\0" * 3_000_000,
-        b"{}\n" * 500_000,
-        b'{"type":"user","message":{"content":"' + b"\\u0041" * 2_000_000,
-        b'"custom-title"' * 200_000,
-    ],
-    ids=["long line", "long head", "nesting", "deep objects", "NUL", "many lines", "escapes", "needles"],
+    "end", [b"\r\n", b"\n\n", b"\n\xef\xbb\xbf", b"\n\0\0\0", b"\n\x80\xff\n", b"\n42\n", b"", b"\t"]
 )
-def test_a_unit_takes_little_memory(sample: tuple[Unit, bytes], content: bytes) -> None:
-    """At most 16 MiB, whatever it is made of."""
+def test_lines_may_end_and_begin_as_they_like(sample: tuple[Unit, bytes], end: bytes) -> None:
+    """CRLF, a BOM before each, NUL, bytes that are no UTF-8, a value between; several objects on one line."""
+    unit, content = sample
+    plain = samples.plain(unit, content)
+    if not all(is_record(line) for line in plain.splitlines()):
+        pytest.skip("its lines are no records")
+    whole = outcome(unit, content)
+    odd = samples.packed(unit, plain.replace(b"\n", end) + b"\n")
+    assert outcome(unit, odd).facts.keys() == whole.facts.keys()
+
+
+def test_the_search_for_findings_runs() -> None:
+    """`python -m tests.fuzz` goes on for longer, guided by coverage; here its samples and a second of chance."""
+    for data in fuzz.seeds(random.Random(1)):
+        fuzz.try_one(data)
+    assert fuzz.at_random(1, seed=1) > 100
+
+
+HUGE = {
+    "long line": b'{"a":"' + b"x" * 13_000_000 + b'"}\n',
+    "long head": (b'{"a":"' + b"x" * 255 * 1024 + b'"}\n') * 80,
+    "nesting": b"[" * 1_000_000,
+    "deep objects": b'{"a":' * 300_000 + b"1",
+    "braces": (b"{" * 250_000 + b"\n") * 20,
+    "NUL": b"\0" * 100_000_000,
+    "many lines": b"{}\n" * 500_000,
+    "many objects": b'{"a":1}' * 500_000 + b"\n",
+    "many keys": b"{" + b",".join(b'"%d":{}' % n for n in range(60_000)) + b"}\n",
+    "digits": b'{"type":"user","a":' + b"9" * 200_000 + b"}\n",
+    "escapes": b'{"type":"user","message":{"content":"' + b"\\u0041" * 2_000_000,
+    "needles": b'"custom-title"' * 200_000,
+    "titles": b'{"type":"custom-title","customTitle":"x","sessionId":"z"}\n' * 100_000,
+    "names": b'{"id":"019ae8a0-0000-7000-8000-000000000000","thread_name":"x"}\n' * 100_000,
+    "prompts": b'{"type":"user","isMeta":true,"message":{"role":"user","content":"x"}}\n' * 100_000,
+}
+
+
+@pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
+def test_a_unit_takes_little_memory_and_time(sample: tuple[Unit, bytes], content: bytes) -> None:
+    """At most 16 MiB and 50 ms of processor time for each look, whatever it is made of."""
     unit, _ = sample
-    Path(unit.path).write_bytes(content)
+    Path(unit.path).write_bytes(samples.packed(unit, content))
     stat = APPS[unit.app].stat(unit)
-    tracemalloc.start()
-    scan = read(APPS[unit.app], Job(unit, stat, None))
-    if scan and not scan.complete:
-        scan = read(APPS[unit.app], Job(unit, stat, Previous(stat, scan.facts, complete=False)))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert scan is None or not INTERNAL.fullmatch(scan.problem), scan.problem
-    assert peak < 16 << 20
+
+    def look(previous: Previous | None) -> Scan | None:
+        scan = read(APPS[unit.app], Job(unit, stat, previous))
+        assert scan is None or not samples.INTERNAL.fullmatch(scan.problem), scan.problem
+        return scan
+
+    previous = None
+    for _ in range(2):
+        # Another process may be served from the same caches: the quickest of a few is what it costs.
+        costs = []
+        while not costs or (min(costs) >= SECONDS and len(costs) < 20):
+            begin = time.process_time()
+            scan = look(previous)
+            costs.append(time.process_time() - begin)
+        assert min(costs) < SECONDS
+        tracemalloc.start()
+        look(previous)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < MEMORY
+        if scan is None or scan.complete:
+            break
+        previous = Previous(stat, scan.facts, complete=False)

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -394,3 +395,31 @@ def test_text_that_is_not_utf8_and_a_wrong_query_are_reasons(folder: Path) -> No
     check(outcome(path), "not UTF-8")
     with pytest.raises(UnreadableError, match="no such table"):
         read(str(path), lambda database: database.execute("SELECT * FROM other").fetchall())
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_query_without_end_is_given_up(folder: Path, mode: str, owned: bool) -> None:
+    """A table may be a view that counts for ever. An owner that has to wait for a reader waits 0.1 s at most."""
+    path = folder / "state_5.sqlite"
+    endless = "CREATE VIEW endless AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    with writer(path, mode, endless) as process:
+        if not owned:
+            process.communicate("")
+        began = time.monotonic()
+        with pytest.raises(UnreadableError, match="it takes too long to read"):
+            read(str(path), lambda database: database.execute("SELECT count(*) FROM endless").fetchall())
+        took = time.monotonic() - began
+        assert took >= (_sqlite.BRIEFLY if mode == "DELETE" else _sqlite.LONGEST)
+        assert _sqlite.BRIEFLY <= 0.1
+        if owned:
+            assert tell(process, "INSERT INTO t VALUES (10) RETURNING n") == "[(10,)]"
+
+
+def test_functions_that_have_effects_are_not_run_by_a_view(folder: Path) -> None:
+    """Whoever can write the database could have us do what only its owner may."""
+    path = folder / "state_5.sqlite"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript("CREATE VIEW v AS SELECT load_extension('/nowhere') AS n")
+    with pytest.raises(UnreadableError):
+        read(str(path), lambda database: database.execute("SELECT n FROM v").fetchall())
