@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from glob import escape
+from glob import escape, iglob
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sessiond.apps import APPS
+from sessiond.patience import Patience
 from sessiond.protocol import Problem
+from sessiond.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +26,11 @@ STYLES = ("title", "count")
 """What the text for a prompt shows: the number of sessions and the newest title, or the number alone."""
 _DAYS = 36_500
 _COLUMNS = range(10, 201)
+_PATIENCE = 1.0
+"""Seconds that a file system has to say where a link leads."""
+_FOUND = 1000
+"""Folders at most that are looked at for what a pattern matches."""
+_ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 @dataclass(frozen=True)
@@ -58,19 +67,50 @@ class Config:
         return [*app.roots(env), *(self.home + folder[1:] if folder.startswith("~") else folder for folder in given)]
 
     def excludes(self, folder: str | None) -> bool:
-        """Return whether *folder* is left out: it, or one above it, matches a pattern."""
-        names = _names(folder or "")
-        return any(_matches(pattern, names) for pattern in self._patterns)
+        """Return whether *folder* is left out: it, or one above it, matches a pattern, also by another path to it.
+
+        Where links lead is looked at once, and taken as known until the next reload.
+        """
+        if not folder or not self.exclude:
+            return False
+        if folder not in self._real:
+            self._real[folder] = self._followed(folder)
+        return any(
+            _matches(pattern, _names(path)) for path in {folder, self._real[folder]} for pattern in self._patterns
+        )
+
+    @cached_property
+    def _real(self) -> dict[str, str]:
+        """Folders of sessions, without links."""
+        return {}
+
+    @cached_property
+    def _patience(self) -> Patience:
+        return Patience()
+
+    def _followed(self, folder: str) -> str:
+        place = "/".join(folder.split("/")[:4])  # /home/anna/mount: what hangs is not waited for again and again
+        try:
+            return self._patience.within(_PATIENCE, place, lambda: os.path.realpath(folder))
+        except TimeoutError:
+            return folder
 
     @cached_property
     def _patterns(self) -> list[list[str]]:
         # Agents may know the home by another path.
         homes = {escape(self.home.rstrip("/")), escape(os.path.realpath(self.home))}
-        return [
+        given = [
             _names(home + pattern[1:] if pattern.startswith("~") else pattern)
             for pattern in self.exclude
             for home in homes
         ]
+        return given + [real for pattern in given for real in self._without_links(pattern)]
+
+    def _without_links(self, pattern: list[str]) -> list[list[str]]:
+        try:
+            return self._patience.within(_PATIENCE, "/".join(pattern), lambda: list(_real_patterns(pattern)))
+        except TimeoutError:
+            return []
 
 
 def load(path: str, home: str) -> Config:
@@ -194,13 +234,25 @@ def _matches(pattern: Sequence[str], folder: Sequence[str]) -> bool:
     return bool(folder) and fnmatchcase(folder[0], pattern[0]) and _matches(pattern[1:], folder[1:])
 
 
+def _real_patterns(pattern: Sequence[str]) -> Iterable[list[str]]:
+    """Yield what *pattern* is without links: those in its plain names, and in what its stars find before ``**``."""
+    end = list(pattern).index("**") if "**" in pattern else len(pattern)
+    plain = []
+    for name in pattern[:end]:
+        if escape(_ESCAPED.sub(r"\1", name)) != name:
+            break
+        plain.append(_ESCAPED.sub(r"\1", name))
+    yield [*_names(escape(os.path.realpath("/" + "/".join(plain)))), *pattern[len(plain) :]]
+    if len(plain) < end:
+        for found in islice(iglob("/" + "/".join(pattern[:end]), include_hidden=True), _FOUND):
+            yield [*_names(escape(os.path.realpath(found))), *pattern[end:]]
+
+
 def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
 
 
 def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
-    from sess.options import nearest
-
     meant = nearest(name.rpartition(": ")[2], known)
     hint = f"Did you mean {meant}? " if meant else ""
     return _problem(path, f"{name} is not known", f"{hint}There are: {' '.join(known)}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import fcntl
+import functools
 import logging
 import os
 import signal
@@ -12,6 +13,8 @@ import sys
 import threading
 import time
 from typing import TYPE_CHECKING
+
+import apsw
 
 from sessiond import __version__, systemd
 from sessiond.apps import APPS
@@ -21,12 +24,14 @@ from sessiond.indexer import Indexer
 from sessiond.listener import Listener
 from sessiond.log import set_up
 from sessiond.paths import exposure, is_private, locate, socket_path_problem
+from sessiond.patience import Patience
 from sessiond.protocol import Problem
 from sessiond.reconcile import Root
 from sessiond.server import Server
 from sessiond.service import Service
 from sessiond.session import Changes
 from sessiond.snapshot import Snapshots
+from sessiond.stores import SILENCE
 from sessiond.watch import watcher
 
 if TYPE_CHECKING:
@@ -45,6 +50,7 @@ transcripts are read takes up to 25 ms, at this 5 ms."""
 
 HAND_OVER = 5.0
 """Seconds that a daemon has to end for the one that a service manager started."""
+_WRITABLE = "make its folder writable and leave 1 MB free there, or set SESS_STATE_DIR"
 PROBED = 0.5
 """Seconds after which the lock is another daemon's for certain: a client that looks holds it for a moment."""
 
@@ -67,7 +73,10 @@ def run(env: MutableMapping[str, str]) -> None:
         )
     for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
         _make_private(folder)
-    set_up(paths.log, env)
+    try:
+        set_up(paths.log, env)
+    except OSError as error:
+        raise Problem("unreachable", f"{paths.log} cannot be written: {error.strerror}", _WRITABLE) from None
     try:
         inherited = systemd.inherited(env)
         config = load(paths.config, env.get("HOME") or "/")
@@ -78,6 +87,10 @@ def run(env: MutableMapping[str, str]) -> None:
         raise
     try:
         _serve(env, paths, config, inherited)
+    except apsw.Error as error:
+        # Set aside it is only when it is damaged: what was deleted stands nowhere else.
+        log.error("the index cannot be used: %s", error)
+        raise Problem("unreachable", f"{paths.index} cannot be used: {error}", _WRITABLE) from None
     finally:
         # Closed, never unlinked: a waiter would hold the lock of a file nobody else sees.
         os.close(lock)
@@ -105,18 +118,18 @@ class Core:
         self.service = Service(self._indexer, self._watching, paths.index, stop, config)
 
     def start(self) -> None:
-        """Begin to watch, and then to index: what changes in between is seen twice, not never."""
-        self._watching.start()
+        """Begin to index, which begins with watching, and to write the files for the prompt."""
         self._indexer.start()
         self._snapshots.start()
-        log.info("sessiond %s serves %d roots", __version__, len(self._indexer.roots))
+        log.info("sessiond %s serves %d roots", __version__, len(self._indexer.stores.roots))
 
     def stop(self) -> bool:
         """End it; return whether the indexer ended in time."""
-        self._watching.stop()
         self._snapshots.stop(0.5)
         self.service.close()
-        return self._indexer.stop(1.5)
+        ended = self._indexer.stop(1.5)
+        self._watching.stop()
+        return ended
 
 
 def _serve(env: MutableMapping[str, str], paths: Paths, config: Config, inherited: socket.socket | None) -> None:
@@ -164,11 +177,16 @@ def _warm_up() -> None:
 
 
 def _roots(env: Mapping[str, str], config: Config) -> list[Root]:
-    """Return every app's stores, each folder once however it is spelt."""
+    """Return every app's stores, each folder once however it is spelt, if its file system answers."""
     roots: dict[tuple[str, str], Root] = {}
+    patience = Patience()
     for app in APPS.values():
         for path in config.stores(app, env):
-            roots.setdefault((app.name, os.path.realpath(path)), Root(app, os.path.normpath(path)))
+            try:
+                real = patience.within(SILENCE, path, functools.partial(os.path.realpath, path))
+            except TimeoutError:
+                real = path
+            roots.setdefault((app.name, real), Root(app, os.path.normpath(path)))
     return list(roots.values())
 
 
@@ -179,9 +197,10 @@ def _make_private(folder: str) -> None:
     except OSError as error:
         raise Problem("unreachable", f"{folder} cannot be made: {error.strerror}", "set SESS_STATE_DIR") from None
     if problem:
-        raise Problem(
-            "refused", f"the daemon would not be private: {problem}", f"chmod 700 {folder}, or set SESS_STATE_DIR"
-        )
+        from sess.quoting import quoted
+
+        hint = f"chmod 700 {quoted(folder)}, or set SESS_STATE_DIR"
+        raise Problem("refused", f"the daemon would not be private: {problem}", hint)
 
 
 def _lock(paths: Paths, patience: float) -> int:
@@ -190,7 +209,10 @@ def _lock(paths: Paths, patience: float) -> int:
     With more *patience* than it takes to be certain of that, the other one is told to end: clients
     connect to the socket that a service manager gave to us.
     """
-    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise Problem("unreachable", f"{paths.lock} cannot be opened: {error.strerror}", _WRITABLE) from None
     began = time.monotonic()
     told = patience <= PROBED
     while True:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sessiond.watch import Health
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from sessiond.apps.base import Watch
     from sessiond.dirty import Dirty
@@ -36,6 +36,8 @@ class FSEventsWatcher:
         self._observer: Any = None
         self._watched: dict[str, tuple[int, Any]] = {}
         """The inode and watchdog's watch of each folder that is watched."""
+        self.silent: Collection[str] = ()
+        self._missing: list[str] = []
         self._lost = 0
         self._problem = ""
 
@@ -70,10 +72,8 @@ class FSEventsWatcher:
 
     def health(self) -> Health:
         """Return how well the folders are watched now."""
-        paths = [watch.path for watch in self._watches]
-        missing = [path for path in paths if not os.path.isdir(path)]
-        polled = len(paths) - len(self._watched) - len(missing)
-        return Health(len(self._watched), max(0, polled), missing, self._lost, self._problem)
+        polled = len(self._watches) - len(self._watched) - len(self._missing)
+        return Health(len(self._watched), max(0, polled), list(self._missing), self._lost, self._problem)
 
     def check(self) -> None:
         """Watch folders that appeared, again those that were replaced, and list the unwatched ones."""
@@ -82,11 +82,15 @@ class FSEventsWatcher:
             self._lose("the observer ended")
             self.start()
             return
+        missing = []
         for watch in self._watches:
+            if watch.store in self.silent:
+                continue
             try:
                 inode = os.stat(watch.path).st_ino
             except OSError:
                 self._forget(watch.path)
+                missing.append(watch.path)
                 continue
             if self._observer is None:
                 self._list(watch.path, watch.depth)
@@ -95,6 +99,7 @@ class FSEventsWatcher:
                 scheduled = self._observer.schedule(None, _real(watch.path), recursive=True)
                 self._watched[watch.path] = inode, scheduled
                 self._lose("a folder is watched from now on")
+        self._missing = missing
 
     def take(self, folder: str, events: Iterable[Any]) -> None:
         """Take native events of the stream of *folder*, a real path."""

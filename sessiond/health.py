@@ -28,6 +28,7 @@ def examine(indexer: Indexer, config: Config, index_path: str) -> dict[str, Any]
         "schema": SCHEMA_VERSION,
         "integrity": check(index_path),
         "rebuilt": indexer.rebuilt,
+        "trouble": indexer.trouble,
         "queue": indexer.queued(),
         "slowest": [
             {"app": unit.app, "ms": round(seconds * 1000, 1), "bytes": read, "path": unit.path}

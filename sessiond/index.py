@@ -7,7 +7,6 @@ their own. A damaged index, or one of another schema version, is set aside and b
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 import zlib
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
-from sessiond.schema import SCHEMA, SCHEMA_VERSION, connect, has_schema
+from sessiond.schema import prepare, set_aside
 from sessiond.session import Changes, Part, Previous, Session, Stat, Unit
 from sessiond.text import fold, storable
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessiond.session import Facts, Scan
-
-log = logging.getLogger(__name__)
 
 _COLUMNS = (
     *("root", "updated", "hidden", "archived", "live", "folded_title", "folded_cwd", "folded_branch", "folded_id"),
@@ -87,52 +84,20 @@ class Index:
 
     def _open(self) -> apsw.Connection:
         try:
-            return self._prepare()
-        except (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError, apsw.FullError, apsw.SQLError) as error:
+            db = prepare(self.path)
+        except (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError, apsw.SQLError) as error:
             self.rebuilt = str(error)
-        self._set_aside()
-        return self._prepare()
-
-    def _prepare(self) -> apsw.Connection:
-        # Whoever closes the index last removes its log: one that is there tells of a kill. The
-        # check takes 0.2 s for 100,000 sessions, too long for every start.
-        killed = os.path.exists(self.path + "-wal")
-        db = connect(self.path, write=True)
-        try:
-            os.chmod(self.path, 0o600)
-            self._inode = os.stat(self.path).st_ino
-            db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608")
-            # A title that is gone is to be gone from the file as well.
-            db.execute("PRAGMA secure_delete = ON")
-            version = db.pragma("user_version")
-            if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get == 0:
-                with db:
-                    db.execute(SCHEMA)
-                    db.pragma("user_version", SCHEMA_VERSION)
-            elif version != SCHEMA_VERSION:
-                raise apsw.SchemaChangeError(f"schema version {version}, expected {SCHEMA_VERSION}")
-            elif not has_schema(db):
-                raise apsw.SchemaChangeError("its tables are not those of this version")
-            elif killed and (found := db.pragma("quick_check")) != "ok":
-                raise apsw.CorruptError(str(found))
-        except BaseException:
-            db.close()
-            raise
+            set_aside(self.path, self.rebuilt)
+            db = prepare(self.path)
+        self._inode = os.stat(self.path).st_ino
         return db
-
-    def _set_aside(self) -> None:
-        """Rename the index, so that it can be looked at; an earlier one set aside makes room."""
-        log.warning("index set aside and built again: %s", self.rebuilt)
-        for suffix in ("", "-wal", "-shm"):
-            if os.path.lexists(self.path + suffix):
-                os.replace(self.path + suffix, f"{self.path}.old{suffix}")
 
     def replace(self, reason: str) -> None:
         """Set the index aside, for *reason*, and go on with an empty one."""
         self.rebuilt = reason
         self._db.close()
-        self._set_aside()
-        self._db = self._prepare()
+        set_aside(self.path, reason)
+        self._db = self._open()
         self._roots.clear()
         self._folders.clear()
 
@@ -153,13 +118,16 @@ class Index:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            # On a full disk the commit itself fails, and SQLite may have undone it all by then. Numbers
+            # of rows that were never stored must not be used again.
             self._changed.clear()
             self._roots.clear()
             self._folders.clear()
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def changes(self) -> Changes:
         """Return what was changed since the last call."""

@@ -16,6 +16,7 @@ from sessiond.merging import Merger
 from sessiond.reading import Helper, Job, Reading, problem, read, slowest
 from sessiond.reconcile import compare, presence
 from sessiond.session import Changes
+from sessiond.stores import Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,12 +60,11 @@ class Indexer:
         self, roots: Iterable[Root], index_path: str, dirty: Dirty, watcher: Watcher, config: Config | None = None
     ) -> None:
         """Open the index; raises apsw.Error when it can neither be used nor replaced."""
-        self.roots = list(roots)
+        self.stores = Stores(roots)
         self.generation = 0
         """Grows when the index file is replaced; readers then connect again."""
         self.reconciled: int | None = None
         """When the last reconcile ended and nothing was left to read, in ms since the epoch."""
-        self.unreadable_roots: set[str] = set()
         self.trouble = ""
         """Why the index cannot be written now, or ``""``."""
         self.bytes_read = 0
@@ -74,7 +74,7 @@ class Indexer:
         self._index = Index(index_path)
         self._dirty = dirty
         self._watcher = watcher
-        self._apps = {root.app.name: root.app for root in self.roots}
+        self._apps = {root.app.name: root.app for root in self.stores.roots}
         self._merger = Merger(self._index, self._apps, config or Config())
         self._backlog: list[tuple[Unit, Stat]] = []
         self._helper: Helper | None = None
@@ -91,6 +91,7 @@ class Indexer:
         self._rebuild = False
         self._damaged = False
         self._stopping = False
+        self._turn: float | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
@@ -142,6 +143,11 @@ class Indexer:
         """Return whether nothing is left to read."""
         return bool(self._settled) and not (self._backlog or self._helper or self._later)
 
+    def stuck(self) -> float:
+        """Return for how many seconds the indexer has been at one piece of work: more than a few, and a file hangs."""
+        begun = self._turn
+        return time.monotonic() - begun if begun else 0.0
+
     @property
     def rebuilt(self) -> str:
         """Why the index was set aside and built again since the daemon started, or ``""``."""
@@ -166,7 +172,7 @@ class Indexer:
             return ticket, self._settled >= ticket
 
     def _run(self) -> None:
-        answered = 0
+        answered, watching = 0, False
         next_reconcile = next_check = next_live = 0.0
         clocks = time.time() - time.monotonic()
         while not self._stopping:
@@ -184,7 +190,12 @@ class Indexer:
                 if now >= next_check:
                     if self._index.vanished():
                         raise apsw.CorruptError("its file is gone")
-                    self._watcher.check()
+                    self._look_at_stores()
+                    if watching:
+                        self._watcher.check()
+                    else:
+                        self._watcher.start()
+                        watching = True
                     next_check = time.monotonic() + CHECK
                 if self._asked > answered or now >= next_reconcile:
                     answered = self._asked
@@ -202,7 +213,10 @@ class Indexer:
                 busy = self._backlog or self._helper or self._later or self._settled < answered
                 due = min(next_check, next_reconcile, next_live if self._volatile else next_check)
                 pause = 0 if busy else max(0.0, due - time.monotonic())
-                if paths := self._dirty.take(pause):
+                self._turn = None
+                paths = self._dirty.take(pause)
+                self._turn = time.monotonic()
+                if paths:
                     self._look_at(paths)
             except (apsw.CorruptError, apsw.NotADBError) as error:
                 self._replace(error)
@@ -211,6 +225,15 @@ class Indexer:
                 self._falter(f"the index cannot be written: {error}")
             except Exception as error:
                 self._falter(f"the indexer stumbled: {problem(error)}")
+
+    def _look_at_stores(self) -> None:
+        """Leave those alone that have begun to hang, and compare those that answer again."""
+        if self.stores.look():
+            silent = self.stores.silent
+            self._backlog = [item for item in self._backlog if item[0].root not in silent]
+            self._later = [unit for unit in self._later if unit.root not in silent]
+            self._watcher.silent = silent
+            self.request_reconcile()
 
     def _falter(self, trouble: str) -> None:
         """Keep what is known, say why, and try again from the start in a while."""
@@ -252,21 +275,24 @@ class Indexer:
     def _reconcile(self) -> None:
         """Compare every unit on disk with the index; what differs goes to the backlog, the newest first."""
         self._begun = time.monotonic()
-        for changes in self._merger.enforce(self.roots):
+        self._look_at_stores()
+        for changes in self._merger.enforce(self.stores.roots):
             self._tell(changes)
         work: list[tuple[Unit, Stat]] = []
         self._later.clear()
         suspects: set[str] = set()
         gone: list[Unit] = []
-        for root in self.roots:
+        for root in self.stores.roots:
+            if root.path in self.stores.silent:
+                continue
             found = compare(root, self._index)
             work += found.changed
             self._later += found.incomplete
             if found.unlisted:
                 log.warning("%d folders of %s cannot be listed", len(found.unlisted), root.app.name)
-                self.unreadable_roots.add(root.path)
+                self.stores.unreadable.add(root.path)
             else:
-                self.unreadable_roots.discard(root.path)
+                self.stores.unreadable.discard(root.path)
             for unit in found.absent:
                 store = presence(root, unit.path)
                 if store == "full" or (store == "empty" and unit.path in self._suspects):
@@ -287,7 +313,9 @@ class Indexer:
         queue = list(paths)
         while queue:
             path = queue.pop()
-            for root in self.roots:
+            if self.stores.is_silent(path):
+                continue
+            for root in self.stores.roots:
                 unit = root.app.unit(root.path, path)
                 if unit is None:
                     continue

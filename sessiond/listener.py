@@ -51,7 +51,7 @@ class Listener:
         """
         while True:
             accepted, _ = self.socket.accept()
-            if _peer(accepted) in (os.getuid(), 0):
+            if _peer(accepted)[1] in (os.getuid(), 0):
                 accepted.setblocking(False)
                 return accepted
             accepted.close()
@@ -90,15 +90,21 @@ class Listener:
         return True
 
 
-def _peer(connected: socket.socket) -> int:
-    """Return the user id of the process at the other end, -1 when that cannot be told."""
+def own(connected: socket.socket) -> bool:
+    """Return whether this process itself is at the other end, which only Linux tells."""
+    return _peer(connected)[0] == os.getpid()
+
+
+def _peer(connected: socket.socket) -> tuple[int, int]:
+    """Return the ids of the process at the other end and of its user, -1 for what cannot be told."""
     try:
         if hasattr(socket, "SO_PEERCRED"):
             credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            return int(struct.unpack("3i", credentials)[1])
+            pid, uid, _ = struct.unpack("3i", credentials)
+            return pid, uid
         if sys.platform == "darwin":
             # struct xucred of <sys/ucred.h>: version, uid, …; LOCAL_PEERCRED is 1 at level 0.
-            return int(struct.unpack_from("II", connected.getsockopt(0, 1, 76))[1])
+            return -1, struct.unpack_from("II", connected.getsockopt(0, 1, 76))[1]
     except OSError:
         pass
-    return -1
+    return -1, -1

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import os
+import sys
+import threading
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from sessiond.paths import clear_place, ours
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Mapping
     from types import TracebackType
 
@@ -27,9 +32,19 @@ def set_up(path: str, environ: Mapping[str, str]) -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(_Formatter("%(name)s: %(message)s", journal=True))
     else:
-        handler = logging.handlers.RotatingFileHandler(path, maxBytes=BYTES, backupCount=KEPT, encoding="utf-8")
+        handler = _File(path, maxBytes=BYTES, backupCount=KEPT, encoding="utf-8")
         handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    # What cannot be logged, as on a full disk, is lost: reported to stderr it would fill that.
+    logging.raiseExceptions = False
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # Python itself would print the message of what nobody caught, with whatever that quotes.
+    sys.excepthook = lambda *caught: _uncaught("the daemon", caught)
+    threading.excepthook = lambda args: _uncaught(f"thread {args.thread.name if args.thread else ''}", args[:3])
+    sys.unraisablehook = lambda args: _uncaught("cleaning up", (args.exc_type, args.exc_value, args.exc_traceback))
+
+
+def _uncaught(where: str, caught: Any) -> None:
+    logging.getLogger(__name__).critical("%s was ended by an error", where, exc_info=caught)
 
 
 def _is_journal(environ: Mapping[str, str]) -> bool:
@@ -39,6 +54,14 @@ def _is_journal(environ: Mapping[str, str]) -> bool:
     except OSError:
         return False
     return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+class _File(logging.handlers.RotatingFileHandler):
+    """A file of ours alone: what else is in its place, a link or a FIFO, is neither followed nor written to."""
+
+    def _open(self) -> io.TextIOWrapper:
+        clear_place(self.baseFilename)
+        return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=ours)
 
 
 class _Formatter(logging.Formatter):

@@ -15,6 +15,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from sessiond.paths import clear_place, ours
+
 if TYPE_CHECKING:
     from sessiond.index import Identity
     from sessiond.session import Session
@@ -66,6 +68,8 @@ class Opened:
         self._open, self._changed = kept, False
         said = {"boot": self._boot, "open": _listed(kept), "interrupted": _listed(self.interrupted)}
         new = self._path + ".new"
+        for place in (self._path, new):
+            clear_place(place)
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(new)
@@ -78,7 +82,7 @@ class Opened:
 
     def _load(self) -> None:
         try:
-            with open(self._path, encoding="utf-8") as file:
+            with open(self._path, encoding="utf-8", opener=ours) as file:
                 written, said = int(os.fstat(file.fileno()).st_mtime * 1000), json.load(file)
             opened, interrupted = ({(app, root, name): at for app, root, name, at in said[key]} for key in _KEYS)
             boot = said["boot"]

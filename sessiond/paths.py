@@ -91,6 +91,20 @@ def exposure(folder: str, uid: int) -> str:
     return ""
 
 
+def clear_place(path: str) -> None:
+    """Rename what is at *path* unless it is a file: a link, a FIFO or a folder in the place of a file of ours."""
+    try:
+        if posix.lstat(path).st_mode & 0o170000 != 0o100000:
+            posix.replace(path, path + ".stranger")
+    except FileNotFoundError:
+        pass
+
+
+def ours(path: str, flags: int) -> int:
+    """Open a file of ours for `open`: follows no link, waits for no FIFO."""
+    return posix.open(path, flags | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC, 0o600)
+
+
 def identity(path: str) -> tuple[int, int] | None:
     """Return what tells the file or folder at *path* from any other, None when there is none."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -61,6 +62,14 @@ def compare(root: Root, index: Index) -> Difference:
         if not path.startswith(closed) and not os.path.lexists(path)
     )
     return found
+
+
+def is_there(root: Root) -> bool:
+    """Return whether *root* exists, having asked its file system for what no kernel has at hand."""
+    for watch in root.app.watches(root.path):
+        with contextlib.suppress(OSError), os.scandir(watch.path) as entries:
+            next(entries, None)
+    return os.path.isdir(root.path)
 
 
 def presence(root: Root, path: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessiond.schema import connect
-from sessiond.text import fold
+from sessiond.text import fold, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +22,11 @@ COMMON = 4000
 """Candidates above which walking on by recency beats fetching and sorting them all."""
 TRIGRAMS = 3
 """Trigrams of one term that are asked for: each more one is another list to walk, and candidates are checked anyway."""
+NEAR = 100
+"""Titles compared with what was typed, the newest and as many that share its beginning or end: 5 ms a word."""
+NEAR_WORDS = 4
+"""Words of a query that are compared with those of titles."""
+_WORD = re.compile(r"\w+")
 _FOLDED = {"title": "folded_title", "cwd": "folded_cwd", "branch": "folded_branch", "id": "folded_id"}
 _LOOKED_AT = "id, root, cwd, launch_dir, folded_title, folded_cwd, folded_branch, folded_id"
 _STATES = {
@@ -74,6 +80,39 @@ class Search:
         for row in self._rows(numbers):
             found[row["hidden"]] = found.get(row["hidden"], 0) + 1
         return found
+
+    def nearest(self, query: Query) -> dict[str, Any] | None:
+        """Return the row for people whose title comes nearest to the words of *query*, or None if half are unlike.
+
+        Whatever else the query limits does not count.
+        """
+        words = [term.text for term in query.terms if not term.negated and term.field in (None, "title")][:NEAR_WORDS]
+        if not words:
+            return None
+        ends = {end for word in words if len(word) >= 3 for end in (word[:3], word[-3:])}
+        alike = (
+            self._numbers(
+                f"SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT {NEAR}",
+                [" OR ".join(map(_quoted, sorted(ends)))],
+            )
+            if ends
+            else []
+        )
+        titles = dict(
+            self._db.execute(
+                "SELECT id, folded_title FROM session WHERE hidden IS NULL AND (id IN "
+                f"(SELECT id FROM session WHERE hidden IS NULL ORDER BY updated DESC LIMIT {NEAR}) "
+                f"OR id IN ({','.join(map(str, alike))})) ORDER BY updated DESC"
+            )
+        )
+        known = {word for title in titles.values() for word in _WORD.findall(title)}
+        scores = dict.fromkeys(titles, 0)
+        for word in words:
+            like = word if any(word in title for title in titles.values()) else nearest(word, known)
+            for number, title in titles.items():
+                scores[number] += bool(like) and like in title
+        best = max(scores, key=lambda number: scores[number], default=0)
+        return self._rows([best])[0] if best and scores[best] * 2 >= len(words) else None
 
     def named(self, prefix: str) -> list[dict[str, Any]]:
         """Return the rows whose id is *prefix*, or else those whose id begins with it, newest first.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from sessiond.dialects import event_lines, refusal, request_length, respond
 from sessiond.follow import Followers
+from sessiond.listener import own
 from sessiond.protocol import output_frame
 from sessiond.service import Blocks
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 1000
+"""Connections at one time; what the daemon asks itself, to know that it lives, comes on top."""
 MAX_WORKERS = 16
 """Requests that wait at one time; the next ones wait their turn."""
 MAX_UNREAD = 1 << 20
@@ -91,6 +93,8 @@ class Server:
             if now >= sweep:
                 sweep = now + SWEEP
                 self._rise()
+                if self._waiting:
+                    self._in_worker(self._waiting.popleft())
                 for connection in list(self._connections.values()):
                     if connection.deadline and now > connection.deadline:
                         self._close(connection)
@@ -100,28 +104,36 @@ class Server:
                 housekeeping = now + HOUSEKEEPING
                 self._keep_house()
             for key, mask in self._selector.select((sweep if self._connections else housekeeping) - now):
-                key.data(mask)
+                self._handle(key.data, mask)
         self._rest()
         if self._listener.release():
             self._on_connect(selectors.EVENT_READ)
         self._listener.socket.close()
         self._finish()
         for connection in list(self._connections.values()):
-            connection.socket.setblocking(True)
-            connection.socket.settimeout(0.2)
-            with contextlib.suppress(OSError):
-                connection.socket.sendall(connection.outgoing)
             self._close(connection)
 
     def _finish(self) -> None:
-        """Answer, for a short while, what clients that have connected are asking: the next daemon does not know it."""
+        """Answer, for a short while, what clients that have connected are asking: the next daemon does not know it.
+
+        Who does not read the answer meanwhile does not get it: systemd waits 5 s for the whole end.
+        """
         deadline = time.monotonic() + FINISH
-        while any(connection.busy or connection.expected for connection in self._connections.values()):
+        while any(each.busy or each.expected or each.outgoing for each in self._connections.values()):
             left = deadline - time.monotonic()
             if left <= 0:
                 return
             for key, mask in self._selector.select(left):
-                key.data(mask)
+                self._handle(key.data, mask)
+
+    def _handle(self, event: Callable[[int], None], mask: int) -> None:
+        """Do what *event* is there for. Without memory for it, who holds most of that is dropped."""
+        try:
+            event(mask)
+        except MemoryError:
+            if largest := max(self._connections.values(), key=_Connection.size, default=None):
+                self._close(largest)
+                log.error("out of memory: a connection was closed")
 
     def _keep_house(self) -> None:
         """Make sure that clients find us; end when they cannot."""
@@ -159,7 +171,7 @@ class Server:
                 log.error("connections cannot be accepted for a while: %s", error)
                 self._rest()
                 return
-            if len(self._connections) >= MAX_CONNECTIONS:
+            if len(self._connections) >= MAX_CONNECTIONS and not own(accepted):
                 accepted.close()
                 continue
             connection = _Connection(accepted)
@@ -177,7 +189,7 @@ class Server:
             self._proceed(connection)
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:
+        except (OSError, MemoryError):
             self._close(connection)
 
     def _proceed(self, connection: _Connection) -> None:
@@ -204,6 +216,7 @@ class Server:
             follow = functools.partial(self._follow, connection)
             respond(request, self.service, connection.outgoing.extend, may_wait=False, follow=follow)
         except Blocks:
+            connection.deadline = 0.0  # From now on it is for us to act.
             self._in_worker(lambda: self._answer_waiting(connection, request))
             return
         self._done(connection)
@@ -297,11 +310,15 @@ class Server:
             connection.socket.close()
 
     def _in_worker(self, job: Callable[[], None]) -> None:
-        if self._workers >= MAX_WORKERS:
-            self._waiting.append(job)
-            return
-        self._workers += 1
-        threading.Thread(target=self._work, args=(job,), name="worker", daemon=True).start()
+        if self._workers < MAX_WORKERS:
+            try:
+                threading.Thread(target=self._work, args=(job,), name="worker", daemon=True).start()
+            except RuntimeError as error:
+                log.error("a request has to wait: %s", error)
+            else:
+                self._workers += 1
+                return
+        self._waiting.append(job)
 
     def _work(self, job: Callable[[], None]) -> None:
         try:
@@ -349,6 +366,10 @@ class _Connection:
         """What the selector watches it for."""
         self.deadline = time.monotonic() + REQUEST_DEADLINE
         """When to drop it, 0 for never: a request of its own is being worked on."""
+
+    def size(self) -> int:
+        """Return how many bytes are kept for it."""
+        return len(self.incoming) + len(self.outgoing)
 
     def waiting(self) -> bool:
         """Return whether a whole request is yet to be answered."""

@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -16,17 +16,21 @@ from sessiond.config import Config
 from sessiond.follow import Follower
 from sessiond.health import examine
 from sessiond.launch import Options
+from sessiond.patience import SILENT
 from sessiond.protocol import PROTOCOL, Answer, Problem
 from sessiond.query import Query, Term, parse, when
 from sessiond.search import Search
 from sessiond.session import Check, Session
-from sessiond.text import clean, fold
+from sessiond.text import clean, fold, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sessiond.apps.base import App
     from sessiond.indexer import Indexer
     from sessiond.watch import Watcher
+
+T = TypeVar("T")
 
 MAX_LIMIT = 10_000
 """Rows of one answer at most."""
@@ -34,6 +38,12 @@ MAX_REASONS = 8
 """Filters of which it is tried what would match without each; of a pasted paragraph nobody wants to know."""
 MAX_WAIT = 600_000
 """ms that ``sync`` waits at most."""
+PATIENCE = 3.0
+"""Seconds that a file system has to answer what a person waits for."""
+KEPT_OPEN = 2
+"""Connections to the index that stay open for the next request; each may hold 4 MiB of it."""
+STUCK = 10.0
+"""Seconds for which indexing may be at one thing before ``status`` tells; a reconcile of 100,000 files takes 1."""
 _WAITING = ("show", "plan", "sync", "doctor")
 """Operations that read a file, or wait for one to be read."""
 _STARTED = int(time.time() * 1000)
@@ -63,7 +73,7 @@ class Service:
         self._config = config or Config()
         self._notes: list[str] = []
         self._idle: list[tuple[int, Search]] = []
-        self._apps = {root.app.name: root.app for root in indexer.roots}
+        self._apps = {root.app.name: root.app for root in indexer.stores.roots}
         self._operations: dict[str, Callable[[dict[str, Any], Search], Answer]] = {
             "find": self._find,
             "show": self._show,
@@ -93,10 +103,10 @@ class Service:
             with self._search() as search:
                 return operation(request, search)
         except apsw.InterruptError:
-            raise Problem("internal", "the query took too long", "use fewer or longer words") from None
+            raise Problem("internal", "the query took too long", "Use fewer or longer words.") from None
         except (apsw.CorruptError, apsw.NotADBError):
             self._indexer.request_replace()
-            raise Problem("internal", "the index is damaged and is being built again", "ask again") from None
+            raise Problem("internal", "the index is damaged and is being built again", "Ask again.") from None
 
     def follow(self, request: dict[str, Any]) -> tuple[Follower, Answer]:
         """Return who follows the query of *request* from now on, and the answer to it. Raises Problem."""
@@ -138,7 +148,10 @@ class Service:
         try:
             yield search
         finally:
-            self._idle.append((generation, search))
+            if len(self._idle) < KEPT_OPEN:
+                self._idle.append((generation, search))
+            else:
+                search.close()
 
     def _find(self, request: dict[str, Any], search: Search) -> Answer:
         limit = _integer(request, "limit", 20, 1, MAX_LIMIT)
@@ -154,6 +167,7 @@ class Service:
                 "searched": search.listed(),
                 "hidden": {} if query.everything else search.hidden(query),
                 "excluded_by": self._excluded_by(query, search),
+                "nearest": _brief(search.nearest(query)),
                 "unreadable": sum(search.problems().values()),
             }
         return Answer(found, ok)
@@ -167,14 +181,18 @@ class Service:
                 changes[key] = when(typed, now, end=key == "until")
                 if changes[key] is None:
                     raise Problem(
-                        "usage", f"--{key} {clean(typed)}: not a time", "an age (45m 3h 2d 1w 2mo 1y) or a date"
+                        "usage",
+                        f"--{key} {clean(typed)}: that is no time",
+                        "Give an age (45m 3h 2d 1w 2mo 1y), a date (2026-11-30), today or yesterday.",
                     )
         if branch := _text(request, "branch"):
             changes["terms"] = (*query.terms, Term(fold(branch), "branch", typed=f"--branch {clean(branch)}"))
         if folder := _text(request, "cwd"):
             if not folder.startswith("/"):
-                raise Problem("usage", f"cwd {clean(folder)}: not an absolute folder", "send the whole path")
-            changes["below"] = os.path.realpath(folder) if request.get("resolve") is True else os.path.normpath(folder)
+                raise Problem("usage", f"cwd {clean(folder)}: not an absolute folder", "Send the whole path.")
+            changes["below"] = os.path.normpath(folder)
+            if request.get("resolve") is True:
+                changes["below"] = self._patiently(folder, lambda: os.path.realpath(folder))
         if apps := request.get("app"):
             changes["apps"] = self._named_apps(apps if isinstance(apps, list) else [apps])
         if request.get("all") is True:
@@ -184,7 +202,11 @@ class Service:
     def _named_apps(self, names: list[Any]) -> tuple[str, ...]:
         for name in names:
             if not isinstance(name, str) or name not in self._apps:
-                raise Problem("usage", f"no app is called {clean(str(name))}", f"one of: {' '.join(self._apps)}")
+                near = nearest(str(name), self._apps)
+                meant = f"Did you mean {near}? " if near else ""
+                raise Problem(
+                    "usage", f"no agent is called {clean(str(name))}", f"{meant}Known are: {' '.join(self._apps)}"
+                )
         return tuple(names)
 
     def _excluded_by(self, query: Query, search: Search) -> list[dict[str, Any]]:
@@ -215,7 +237,9 @@ class Service:
         row = self._named(request, search)
         ok: dict[str, Any] = {"first_prompt": None, "last_prompt": None, "prompt_problem": None}
         try:
-            ok["first_prompt"], ok["last_prompt"] = self._apps[row["app"]].prompts(_session(row))
+            ok["first_prompt"], ok["last_prompt"] = self._indexer.stores.patience.within(
+                PATIENCE, row["root"], lambda: self._apps[row["app"]].prompts(_session(row))
+            )
         except OSError as error:
             ok["prompt_problem"] = error.strerror or "it cannot be read"
         return Answer([row], ok)
@@ -226,20 +250,18 @@ class Service:
         app, session = self._apps[row["app"]], _session(row)
         folder = _text(request, "folder")
         if folder and not folder.startswith("/"):
-            raise Problem("usage", f"folder {clean(folder)}: not an absolute folder", "send the whole path")
+            raise Problem("usage", f"folder {clean(folder)}: not an absolute folder", "Send the whole path.")
         options = Options(
             fork=request.get("fork") is True,
             allow_loose=request.get("allow_loose") is True,
             carry=request.get("carry") is not False,
             folder=folder or None,
         )
-        (store,) = app.roots({"HOME": os.environ.get("HOME", "/")})
-        default_store = os.path.realpath(store) == os.path.realpath(session.root)
-        plan = launch.plan(app, session, options, app.live(session), default_store=default_store)
+        plan = launch.plan(app, session, options, self._patiently(session.root, lambda: _found(app, session)))
         if row is not named:
             plan.checks.insert(0, Check("session", "noted", f"{named['id']} was continued in this one, {row['id']}"))
         try:
-            origin = app.origin(session)
+            origin = self._indexer.stores.patience.within(PATIENCE, session.root, lambda: app.origin(session))
         except OSError:
             origin = Origin(None, None)
         return Answer([row], plan.as_json() | origin._asdict())
@@ -248,39 +270,52 @@ class Service:
         """Return the row that the request names by its id or the beginning of it, and if given app and root."""
         wanted = _text(request, "id").strip()
         if len(wanted) < 4:
-            raise Problem("usage", "an id needs four characters or more", "sess find --ids lists them")
+            raise Problem("usage", "an id needs four characters or more", "`sess find --ids` lists them.")
         rows = search.named(wanted)
         for key in ("app", "root"):
             if value := _text(request, key):
                 rows = [row for row in rows if row[key] == value]
         if not rows:
             raise Problem(
-                "nothing", f"no session has an id that begins with {clean(wanted)}", "sess find --ids lists them"
+                "nothing",
+                f"no session has an id that begins with {clean(wanted)}",
+                "`sess find --ids --all` lists the ids, `sess find WORDS` searches.",
             )
         if len({row["id"] for row in rows}) > 1:
             listed = "\n".join(f"{row['id']}  {row['app']}  {clean(row['title'])}" for row in rows[:10])
             raise Problem("ambiguous", f"{len(rows)} sessions have an id that begins with {clean(wanted)}", listed)
         return rows[0]
 
+    def _patiently(self, place: str, function: Callable[[], T]) -> T:
+        try:
+            return self._indexer.stores.patience.within(PATIENCE, place, function)
+        except TimeoutError:
+            message = f"{clean(place)} cannot be looked at: {SILENT}"
+            raise Problem("refused", message, "Mount it again, or wait until its server answers.") from None
+
     def _status(self, _request: dict[str, Any], search: Search) -> Answer:
-        health = self._watcher.health()
+        stores, health = self._indexer.stores, self._watcher.health()
         problems = search.problems()
+        silent = [root.app.label for root in stores.roots if root.path in stores.silent]
+        stuck = self._indexer.stuck()
         roots = [
             {
                 "app": root.app.name,
                 "path": root.path,
                 "state": (
-                    "missing"
-                    if not os.path.isdir(root.path)
+                    "silent"
+                    if root.path in stores.silent
                     else "unreadable"
-                    if root.path in self._indexer.unreadable_roots
+                    if root.path in stores.unreadable
+                    else "missing"
+                    if root.path not in stores.present
                     else "polled"
                     if health.unwatched
                     else "watched"
                 ),
             }
-            for root in self._indexer.roots
-            if os.path.isdir(root.path) or root.app.name in self._config.roots
+            for root in stores.roots
+            if root.path in stores.present | stores.silent or root.app.name in self._config.roots
         ]
         return Answer(
             [],
@@ -303,6 +338,8 @@ class Service:
                 "bytes_read": self._indexer.bytes_read,
                 "problems": [
                     *([self._indexer.trouble] if self._indexer.trouble else []),
+                    *(f"the files of {label} cannot be looked at: {SILENT}" for label in silent),
+                    *([f"indexing has waited {stuck:.0f} s for a file"] if stuck > STUCK else []),
                     *self._notes,
                     *([health.problem] if health.problem else []),
                     *(f"{number} unreadable: {reason}" for reason, number in problems.items()),
@@ -346,6 +383,17 @@ def _latest(row: dict[str, Any], search: Search) -> dict[str, Any]:
     return row
 
 
+def _found(app: App, session: Session) -> launch.Found:
+    """Look at *session* as it is now."""
+    try:
+        present: bool | None = app.present(session)
+    except OSError:
+        present = None
+    defaults = app.roots({"HOME": os.environ.get("HOME", "/")})
+    default_store = os.path.realpath(session.root) in map(os.path.realpath, defaults)
+    return launch.Found(app.live(session), present, default_store)
+
+
 def _session(row: dict[str, Any]) -> Session:
     return Session(**{field.name: row[field.name] for field in fields(Session)})
 
@@ -360,19 +408,24 @@ def _size(path: str) -> int:
 def _text(request: dict[str, Any], key: str) -> str:
     value = request.get(key)
     if value is not None and not isinstance(value, str):
-        raise Problem("usage", f"{key} has to be a string", "see docs/protocol.md")
+        raise Problem("usage", f"{key} has to be a string", "See docs/protocol.md.")
     return value or ""
+
+
+def _brief(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what is told of a row that was not asked for."""
+    return row and {key: row[key] for key in ("app", "id", "title")}
 
 
 def _integer(request: dict[str, Any], key: str, default: int, least: int, most: int) -> int:
     value = request.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise Problem("usage", f"{key} has to be a number from {least} to {most}", "see docs/protocol.md")
+        raise Problem("usage", f"{key} has to be a number from {least} to {most}", "See docs/protocol.md.")
     return value
 
 
 def _choice(request: dict[str, Any], key: str, choices: tuple[str, ...]) -> str:
     value = request.get(key) or choices[0]
     if value not in choices:
-        raise Problem("usage", f"{key} has to be one of: {' '.join(choices)}", "see docs/protocol.md")
+        raise Problem("usage", f"{key} has to be one of: {' '.join(choices)}", "See docs/protocol.md.")
     return str(value)

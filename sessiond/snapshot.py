@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import apsw
 
 from sessiond.config import Config
-from sessiond.paths import snapshot_name
+from sessiond.paths import clear_place, ours, snapshot_name
 from sessiond.schema import connect
 from sessiond.text import clean
 
@@ -92,6 +92,7 @@ class Snapshots:
         self._index_path = index_path
         self._indexer = indexer
         self._generation = -1
+        self._trouble: str | None = ""
         self._db: apsw.Connection | None = None
         self._condition = threading.Condition()
         self._changed: dict[str, None] = {}
@@ -127,17 +128,19 @@ class Snapshots:
             with self._condition:
                 self._condition.wait_for(lambda: self._changed or self._later or self._sweep or self._stopping)
             self._rest(PAUSE)
-            begun = time.monotonic()
+            begun, pause = time.monotonic(), 0.0
             try:
                 self._work(begun + SLICE)
+                self._trouble = ""
             except OSError as error:
-                log.error("the files for the prompt cannot be written: %s", error.strerror)
-                self._rest(5.0)
+                if error.strerror != self._trouble:
+                    log.error("the files for the prompt cannot be written: %s", error.strerror)
+                self._trouble, pause = error.strerror, 5.0
             except apsw.Error as error:
                 # The index is being replaced; word of it comes.
                 log.warning("the files for the prompt wait for the index: %s", error)
-                self._rest(1.0)
-            self._rest((time.monotonic() - begun) * (1 / SHARE - 1))
+                pause = 1.0
+            self._rest(pause + (time.monotonic() - begun) * (1 / SHARE - 1))
         if self._db:
             self._db.close()
 
@@ -149,7 +152,12 @@ class Snapshots:
         """Write until nothing is left, or *deadline*."""
         db = self._reader()
         while not self._stopping and time.monotonic() < deadline and (folder := self._next()) is not None:
-            self._write(folder, _block(db, folder, self._config))
+            try:
+                self._write(folder, _block(db, folder, self._config))
+            except OSError:
+                with self._condition:
+                    self._later[folder] = None
+                raise
 
     def _next(self) -> str | None:
         """Return a folder whose file may be out of date: first of what just changed."""
@@ -181,7 +189,7 @@ class Snapshots:
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
             blocks = _blocks(path)
-            if not blocks:
+            if not blocks and not os.path.isdir(path):
                 os.unlink(path)  # of another version, or left by a kill
             for key in blocks:
                 folder = key.decode("utf-8", "replace")
@@ -211,6 +219,8 @@ class Snapshots:
             return
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         new = self._folder + "/.new"  # no folder's file has a dot
+        for place in (path, new):
+            clear_place(place)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
         # O_EXCL: a link that was planted there is not followed.
@@ -234,11 +244,10 @@ def _and_above(folder: str) -> list[str]:
 def _blocks(path: str) -> dict[bytes, bytes]:
     """Return what the file at *path* says, by folder; nothing when it is none of this format."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with open(path, "rb", opener=ours) as file:
+            first, *records = file.read().removesuffix(b"\0").split(b"\0")
     except OSError:
         return {}
-    with open(fd, "rb") as file:
-        first, *records = file.read().removesuffix(b"\0").split(b"\0")
     blocks: dict[bytes, bytes] = {}
     folder = None
     for record in records if first == FORMAT else []:

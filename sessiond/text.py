@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TITLE_LENGTH = 200
 """Characters of a title that are kept, as in Claude Code's own lister."""
@@ -47,6 +51,13 @@ def title(text: str) -> str:
     if len(text) > TITLE_LENGTH:
         text = text[: TITLE_LENGTH - 1].rstrip() + "…"
     return text
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the one of *known* that *word* may be a slip of the fingers for, or ``""``."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(known), 1)), "")
 
 
 def storable(text: str) -> str:

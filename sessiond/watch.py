@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from sessiond.paths import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from sessiond.apps.base import Watch
     from sessiond.dirty import Dirty
@@ -42,6 +42,9 @@ class Health(NamedTuple):
 
 class Watcher(Protocol):
     """What the daemon asks of a platform's way to watch."""
+
+    silent: Collection[str]
+    """Stores whose file system does not answer, which `start` and `check` leave alone."""
 
     def start(self) -> None:
         """Begin to watch. What cannot be watched is polled; never raises."""
@@ -86,6 +89,7 @@ class InotifyWatcher:
         self._watches = list(watches)
         self._dirty = dirty
         self._on_loss = on_loss
+        self.silent: Collection[str] = ()
         self._lock = threading.RLock()
         self._fd: Any = None
         self._folders: dict[str, _Folder] = {}
@@ -138,12 +142,13 @@ class InotifyWatcher:
                 self.start()
                 return
             for path, folder in list(self._folders.items()):
-                if folder.root and identity(path) != folder.identity:
+                if folder.root and not self._is_silent(path) and identity(path) != folder.identity:
                     self._lose("a root was replaced")
                     self._forget_below(path)
             self.refresh(report=True)
             for path in list(self._unwatched):
-                self._poll(path)
+                if not self._is_silent(path):
+                    self._poll(path)
 
     def refresh(self, *, report: bool) -> None:
         """Watch whatever is asked for and exists; with *report*, what is new there is dirty."""
@@ -151,6 +156,10 @@ class InotifyWatcher:
             self._missing = []
             awaited = set()
             for watch in self._watches:
+                if watch.store in self.silent:
+                    # A reconcile follows when it answers; what was missing there stays so.
+                    self._absent.add(watch.store)
+                    continue
                 known = self._folders.get(watch.path)
                 if known is not None and known.depth >= 0:
                     continue
@@ -204,6 +213,9 @@ class InotifyWatcher:
             if not self._overflowed:
                 self._overflowed = True
                 self._lose("the kernel's event queue overflowed")
+
+    def _is_silent(self, path: str) -> bool:
+        return any(path == store or path.startswith(store + "/") for store in self.silent)
 
     def _add(self, path: str, depth: int, *, root: bool = False, report: bool) -> None:
         """Watch *path* and *depth* levels of folders below it."""

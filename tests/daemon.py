@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +56,15 @@ class Home:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
+    def processes(self) -> list[int]:
+        """Return the processes that have this home; none where there is no /proc."""
+        mark, found = f"SESS_STATE_DIR={self.path}/state\0".encode(), []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+        return found
+
     @property
     def env(self) -> dict[str, str]:
         """The environment in which nothing of the real home can be seen."""
@@ -80,6 +91,25 @@ class Home:
         session = Codex(self.random, cwd, branch, self.now)
         session.turn(prompt)
         return session, Path(write(str(self.codex / "sessions" / session.path), session.lines, session.now))
+
+
+def changed(code: str) -> tuple[str, ...]:
+    """Return the command of a daemon that runs *code* first: shorter times, or a fault that no machine has at will."""
+    start = "import sys; from sessiond.__main__ import main; sys.argv = ['sessiond']; main()"
+    return sys.executable, "-c", f"{code}\n{start}"
+
+
+def ends_with_its_processes(home: Home) -> None:
+    """Fail when a process of *home* does not end, and end it."""
+    try:
+        until(lambda: not home.processes())
+    except AssertionError:
+        left = [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ") for pid in home.processes()]
+        raise AssertionError(f"still running: {left}") from None
+    finally:
+        for pid in home.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 class Daemon:

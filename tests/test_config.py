@@ -158,6 +158,44 @@ def test_a_home_that_is_a_link_is_excluded_by_both_names(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("pattern", "folder", "excluded"),
+    [
+        ("~/clients/**", "disk/clients/a", True),
+        ("~/clients/**", "home/clients/a", True),
+        ("~/clients/**", "disk/clients2/a", False),
+        ("~/clients/new/**", "disk/clients/new/a", True),
+        ("/TMP/disk/clients", "home/clients/a", True),
+        ("/TMP/disk/clients", "home/twice/a", True),
+        ("~/*/secret", "disk/clients/secret/a", True),
+        ("~/*/secret", "disk/clients/a", False),
+        ("~/cl?ents/**", "disk/clients/a", True),
+        ("**/clients", "home/twice/a", True),
+        ("~/twice/**", "disk/clients/a", True),
+        ("~/dangling/**", "disk/gone/a", True),
+        ("~/loop/**", "home/loop/a", True),
+        ("~/.hidden/*", "disk/clients/a", True),
+        ("~/*/[ab]", "disk/clients/a", True),
+        ("~/*/[!ab]", "disk/clients/a", False),
+    ],
+)
+def test_a_folder_is_left_out_by_whatever_path_it_was_recorded(
+    tmp_path: Path, pattern: str, folder: str, excluded: bool
+) -> None:
+    """An agent records where it was started, or what the system calls that; a pattern is what its person types."""
+    tmp_path = tmp_path.resolve()
+    (tmp_path / "disk/clients/secret").mkdir(parents=True)
+    (tmp_path / "disk/clients/a").mkdir()
+    (tmp_path / "disk/clients2").mkdir()
+    (tmp_path / "home").mkdir()
+    for name, leads in {"clients": "disk/clients", "dangling": "disk/gone", ".hidden": "disk/clients"}.items():
+        (tmp_path / "home" / name).symlink_to(tmp_path / leads)
+    (tmp_path / "home/twice").symlink_to("clients")
+    (tmp_path / "home/loop").symlink_to("loop")
+    config = Config(str(tmp_path / "home"), exclude=(pattern.replace("/TMP", str(tmp_path)),))
+    assert config.excludes(f"{tmp_path}/{folder}") is excluded
+
+
+@pytest.mark.parametrize(
     ("config", "stores"),
     [
         ({}, ["/home/anna/.claude"]),

@@ -66,8 +66,9 @@ def test_waking_from_sleep_is_a_reason_to_reconcile(
     until(lambda: titles(home) == ["written while asleep"])
 
 
+@pytest.mark.parametrize("failure", [ValueError, MemoryError, RecursionError])
 def test_a_unit_whose_reader_fails_holds_up_no_other(
-    home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
+    home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     """What was known of it stays, the reason is kept without a word of its text, and it is tried again."""
     _, path = home.claude_session("first")
@@ -76,7 +77,7 @@ def test_a_unit_whose_reader_fails_holds_up_no_other(
 
     def failing(self: object, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:
         if unit.path == str(path):
-            raise ValueError("the text of a private transcript")
+            raise failure("the text of a private transcript")
         return read(APPS["claude"], unit, stat, previous)
 
     monkeypatch.setattr(type(APPS["claude"]), "read", failing)
@@ -88,7 +89,7 @@ def test_a_unit_whose_reader_fails_holds_up_no_other(
     search = Search(str(home.path / "index.sqlite"))
     (problem,) = search.problems()
     search.close()
-    assert problem.startswith("ValueError in test_indexer.py:")
+    assert problem.startswith(f"{failure.__name__} in test_indexer.py:")
     monkeypatch.setattr(type(APPS["claude"]), "read", read)
     indexer.settle(PATIENCE)
     search = Search(str(home.path / "index.sqlite"))

@@ -65,6 +65,32 @@ def test_an_exception_is_shown_without_its_message(tmp_path: Path, kind: str) ->
     assert 'File "<string>"' in text
 
 
+UNCAUGHT = {
+    "main": "raise ValueError(secret)",
+    "thread": "thread = threading.Thread(target=fail); thread.start(); thread.join()",
+    "destructor": "type('T', (), {'__del__': fail})()",
+    "chained": "try: fail()\nexcept ValueError as first: raise KeyError(secret) from first",
+    "group": "raise ExceptionGroup(secret, [ValueError(secret)])",
+    "noted": "error = ValueError(secret); error.add_note(secret); raise error",
+}
+
+
+@pytest.mark.parametrize("kind", ["journal", "file"])
+@pytest.mark.parametrize("how", UNCAUGHT)
+def test_what_nobody_caught_is_logged_without_its_message(tmp_path: Path, kind: str, how: str) -> None:
+    """Wherever it ends the interpreter, a thread or nothing at all."""
+    code = (
+        SPEAK + "import threading\nsecret = 'zan' + 'zibar'\ndef fail(*_): raise ValueError(secret)\n" + UNCAUGHT[how]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "log", kind], capture_output=True, text=True, check=False
+    )
+    text = done.stderr if kind == "journal" else (tmp_path / "log").read_text()
+    assert "zanzibar" not in done.stdout + done.stderr + text
+    assert "was ended by an error" in text
+    assert text.splitlines()[-1].endswith(("ValueError", "KeyError", "ExceptionGroup"))
+
+
 def test_the_file_is_renamed_before_it_grows_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two older ones are kept."""
     assert log.BYTES * (log.KEPT + 1) <= 4 << 20

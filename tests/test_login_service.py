@@ -15,7 +15,7 @@ import pytest
 import sessiond
 from fixtures.transcripts import Claude
 from tests.daemon import until
-from tests.login import HOME, RUNTIME, Installation, Login, hindrance
+from tests.login import HOME, RUNTIME, UID, Installation, Login, hindrance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +44,20 @@ def installation() -> Iterator[Installation]:
 @pytest.fixture
 def login(installation: Installation) -> Iterator[Login]:
     """Somebody logged in, with one session on disk."""
-    login = Login(installation)
+    login = with_a_session(Login(installation))
+    yield login
+    login.close()
+
+
+def with_a_session(login: Login) -> Login:
+    """Put a session onto her disk."""
     login.write(".profile", "# hers\n")
     session = Claude(random.Random(1), "/srv/shop", "main", 1_790_000_000_000)
     session.custom_title = "Fix the checkout"
     session.turn("please do the thing")
     session.metadata()
     login.write(f".claude/projects/{session.path}", b"".join(session.lines).decode())
-    yield login
-    login.close()
+    return login
 
 
 def finds(login: Login) -> bool:
@@ -106,6 +111,28 @@ def test_the_life_of_a_login_service(login: Login, installation: Installation) -
     login.done("sess", "service", "install")
     login.done("sess", "service", "uninstall", "--purge")
     assert login.tree() == before
+
+
+@pytest.mark.parametrize("sign", [" %h\"'\\é$HOME;*[a]", "'"])
+def test_any_sign_may_stand_in_every_path(installation: Installation, sign: str) -> None:
+    """In the home and so in those of units and index, in that of Python, and in that of the socket."""
+    login = Login(installation, f"/run/a{sign}b")
+    try:
+        with_a_session(login)
+        login.done("ln", "-s", str(installation.folder), f"{login.home}/{sign}python")
+        before = login.tree()
+        sess = (f"{login.home}/{sign}python/bin/python", "-m", "sess")
+        own = {"SESS_RUNTIME_DIR": f"{login.home}/socket{sign}s"}
+        assert "answers, and starts at every login" in login.done(*sess, "service", "install", **own)
+        found = login.done(*sess, "find", "--sync", "--ids", "checkout", **own)
+        assert len(found.split()) == 1
+        assert f"{sign}python" in login.done("cat", f"/proc/{main_pid(login)}/cmdline")
+        assert "nothing to change" in login.done(*sess, "service", "install", **own)
+        assert re.search(r"(?m)^ok +service ", login.done(*sess, "doctor", **own))
+        login.done(*sess, "service", "uninstall", "--purge", **own)
+        assert login.tree() == before
+    finally:
+        login.close()
 
 
 ASK = """
@@ -341,6 +368,109 @@ def test_without_a_user_manager_it_says_what_happens_instead(login: Login) -> No
     assert refused.returncode == 3
     assert "no service manager" in refused.stderr
     assert "starts with the first search" in refused.stderr
+
+
+BROKEN = '#!/bin/sh\necho "Failed to connect to bus: No such file or directory" >&2\nexit 1\n'
+
+
+@pytest.mark.parametrize("how", ["no bus", "it refuses"])
+def test_uninstalling_without_the_manager_claims_no_success(login: Login, how: str) -> None:
+    """Exit 1; the files go, and systemd, which still knows the units, forgets them at the next login."""
+    login.done("sess", "service", "install")
+    login.write("bin/systemctl", BROKEN)
+    login.done("chmod", "+x", f"{HOME}/bin/systemctl")
+    variables = {"XDG_RUNTIME_DIR": f"{HOME}/none"} if how == "no bus" else {"PATH": f"{HOME}/bin:{login.path}"}
+    done = login.run("sess", "service", "uninstall", **variables)
+    assert done.returncode == 1
+    assert "sess: the service may still run: " in done.stderr
+    assert login.run("test", "-e", UNITS).returncode == 1
+    login.run("systemctl", "--user", "exit")
+    shown = ("systemctl", "--user", "show", "sessiond.socket", "--property=LoadState", "--value")
+    until(lambda: login.run(*shown).stdout == "not-found\n")
+
+
+def test_the_service_of_another_index_is_left_alone(login: Login) -> None:
+    """Who tries something out in a home of its own keeps the service; what is said to type removes it."""
+    login.done("sess", "service", "install")
+    pid, before = main_pid(login), login.done("cat", f"{UNITS}/sessiond.service")
+    there = f"{HOME}/else where"
+    login.done("mkdir", "-m", "700", there)
+    for elsewhere in ({"SESS_STATE_DIR": there}, {"XDG_STATE_HOME": there}, {"HOME": there}):
+        for action in ("install", "uninstall"):
+            refused = login.run("sess", "service", action, **elsewhere)
+            assert (refused.returncode, refused.stdout) == (4, ""), (action, elsewhere)
+            assert f"keeps another index, in {HOME}/.local/state/sess" in refused.stderr
+    assert main_pid(login) == pid
+    assert login.done("cat", f"{UNITS}/sessiond.service") == before
+    login.done("sh", "-c", refused.stderr.partition("first remove that one: ")[2], **elsewhere)
+    assert login.run("test", "-e", f"{UNITS}/sessiond.service").returncode == 1
+    login.done("sess", "service", "install", **elsewhere)
+    refused = login.run("sess", "service", "install")
+    assert refused.returncode == 4
+    login.done("sh", "-c", refused.stderr.partition("first remove that one: ")[2])
+    login.done("sess", "service", "install")
+
+
+def test_a_relative_folder_is_refused(login: Login) -> None:
+    """It would be another one for the daemon, which starts in /."""
+    for name in ("SESS_STATE_DIR", "SESS_RUNTIME_DIR", "SESS_CONFIG", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        refused = login.run("sess", "service", "install", **{name: "here"})
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert f"{name} is no absolute path: here" in refused.stderr
+
+
+def test_a_hung_daemon_on_demand_is_replaced(login: Login) -> None:
+    """It cannot hand over: it is ended, and that is said."""
+    assert finds(login)
+    pid = re.findall(r"pid (\d+)", login.done("sess", "status"))[0]
+    login.done("kill", "-STOP", pid)
+    installed = login.done("sess", "service", "install")
+    assert f"the daemon did not answer, and was killed (pid {pid})" in installed
+    assert "answers, and starts at every login" in installed
+    assert finds(login)
+
+
+def test_what_systemd_says_of_a_failure_is_shown(login: Login) -> None:
+    """Its reason, and not the line after it that says where there is more."""
+    login.done("sess", "service", "install")
+    login.write(".config/systemd/user/sessiond.service.d/fails.conf", "[Service]\nExecStartPre=/bin/false\n")
+    login.done("systemctl", "--user", "daemon-reload")
+    failed = login.run("sess", "service", "restart")
+    assert failed.returncode == 3
+    assert "Job for sessiond.service failed because the control process exited with error code." in failed.stderr
+
+
+def test_a_journal_that_shows_nothing_is_explained(login: Login) -> None:
+    """A volatile one is the system's, which not everybody may read."""
+    login.done("sess", "service", "install")
+    login.write("bin/journalctl", "#!/bin/sh\n")
+    login.done("chmod", "+x", f"{HOME}/bin/journalctl")
+    empty = login.run("sess", "service", "logs", PATH=f"{HOME}/bin:{login.path}")
+    assert empty.returncode == 1
+    assert f"`sudo journalctl _SYSTEMD_USER_UNIT=sessiond.service _UID={UID}`" in empty.stderr
+
+
+def test_hardened_it_survives_the_loss_of_its_folder(login: Login) -> None:
+    """It cannot make that again, as nothing above it can be written: whoever starts it does."""
+    login.done("sess", "service", "install", "--harden")
+    for action in ("start", "restart"):
+        login.done("sess", "service", "stop")
+        login.done("rm", "-r", f"{HOME}/.local/state/sess")
+        failed = login.run("systemctl", "--user", "start", "sessiond")
+        assert failed.returncode
+        until(lambda: "Read-only file system" in login.done("sess", "service", "logs"))
+        login.done("sess", "service", action)
+        assert main_pid(login)
+        assert finds(login)
+
+
+def test_nobody_else_can_write_what_is_started(login: Login) -> None:
+    """Whatever umask the shell has: the files say what runs at the next login."""
+    for umask in ("0", "077"):
+        login.done("sh", "-c", f"umask {umask}; sess service install --harden")
+        assert login.done("find", UNITS, "-type", "f", "-printf", "%m\n").split() == ["644"] * 3
+        assert login.done("find", HOME, "-perm", "/022", "!", "-type", "l", "-print") == ""
+        login.done("sess", "service", "uninstall", "--purge")
 
 
 def test_the_configuration_is_read_again_at_a_reload(login: Login) -> None:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sessiond
-from sessiond.protocol import EXITS
+from sessiond import follow, query, server, service, text
+from sessiond.apps import _claude_transcript
+from sessiond.protocol import EXITS, MAX_REQUEST
 from sessiond.search import ROW
 
 if TYPE_CHECKING:
     from tests.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def ours() -> list[Path]:
@@ -71,6 +73,33 @@ def test_the_protocol_page_names_all_that_goes_over_the_wire(daemon: Daemon) -> 
         assert f"`{name}`" in page, name
     for code, number in EXITS.items():
         assert f"| `{code}` | {number} |" in page
+
+
+LIMITS = {
+    "bytes of a request": MAX_REQUEST,
+    "seconds from a request's first byte to its last": server.REQUEST_DEADLINE,
+    "seconds for which an answer may stand still, unread": server.REQUEST_DEADLINE,
+    "bytes unread": server.MAX_UNREAD,
+    "seconds without a request": server.IDLE_DEADLINE,
+    "connections": server.MAX_CONNECTIONS,
+    "requests that wait, worked on at one time": server.MAX_WORKERS,
+    "followers": follow.MOST,
+    "`limit`": service.MAX_LIMIT,
+    "`timeout_ms`": service.MAX_WAIT,
+    "words of a query": query.MAX_TERMS,
+    "filters in `excluded_by`": service.MAX_REASONS,
+    "characters of a title": text.TITLE_LENGTH,
+    "characters of a prompt": _claude_transcript.PROMPT,
+    "seconds for a file system to answer": service.PATIENCE,
+}
+
+
+def test_the_protocol_page_has_the_limits_that_are_in_force() -> None:
+    """Each by its number, all of them, and what is beyond it."""
+    page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    table = page[page.index("### Limits") : page.index("## Relay")]
+    rows = re.findall(r"(?m)^\| (.+) \| ([\d,]+) \| .+ \|$", table)
+    assert {name: int(number.replace(",", "")) for name, number in rows} == LIMITS
 
 
 @pytest.mark.parametrize("command", ["try", "test"])

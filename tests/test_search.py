@@ -229,3 +229,42 @@ def test_a_row_costs_the_same_however_many_there_are(index: Index) -> None:
         add(index, number, title=f"title {number}", cwd="/srv/shop")
     many = [cost(number) for number in range(2000, 2050)]
     assert sum(many) / len(many) < 2 * sum(few) / len(few)
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("chekcout", "Speed up the checkout query"),
+        ("CHECKUOT", "Speed up the checkout query"),
+        ("title:chekout", "Speed up the checkout query"),
+        ("checkout zzzzzz", "Speed up the checkout query"),
+        ("zzzzzz checkout branch:x", "Speed up the checkout query"),
+        ("fxi", "fix it"),
+        ("cafés noires", "Un café noir"),
+        ("zzzzzz", None),
+        ("zzzzzz qqqqqq checkout", None),
+        ("branch:checkout", None),
+        ("-chekout", None),
+        ("sceret", None),
+        ("", None),
+    ],
+)
+def test_the_nearest_title_is_that_of_a_slip_of_the_fingers(
+    index: Index, searching: Search, query: str, title: str | None
+) -> None:
+    """At least half of the words are in it, or nearly; hidden sessions are not told."""
+    for number, text in enumerate(("Speed up the checkout query", "fix it", "Un café noir"), 1):
+        add(index, number, title=text)
+    add(index, 9, title="secret", hidden="sdk")
+    found = searching.nearest(parse(query, NOW))
+    assert (found and found["title"]) == title
+
+
+def test_the_nearest_title_may_be_an_old_one(index: Index, searching: Search) -> None:
+    """When it begins or ends as what was typed."""
+    add(index, 1, title="Speed up the checkout query")
+    for number in range(2, search_module.NEAR + 10):
+        add(index, number, title=f"number {number}")
+    found = searching.nearest(parse("chekout", NOW))
+    assert found is not None
+    assert found["title"] == "Speed up the checkout query"

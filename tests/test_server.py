@@ -11,12 +11,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 
 from sessiond import __version__
 from sessiond.protocol import MAX_REQUEST, PROTOCOL, parse_relay, relay_request
 from sessiond.server import MAX_CONNECTIONS
-from tests.daemon import Daemon, Home, until
+from tests.daemon import Daemon, Home, changed, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,6 +204,20 @@ def test_silent_and_half_finished_clients_hold_up_nobody(home: Home, daemon: Dae
     until(served)
 
 
+def test_a_client_that_has_asked_is_waited_for_no_longer(home: Home) -> None:
+    """The deadline is for the request: the answer to `sync` takes as long as the client allows."""
+    impatient = "import sessiond.server as it; it.REQUEST_DEADLINE, it.SWEEP = 0.5, 0.1"
+    daemon = Daemon(home, command=changed(impatient))
+    writer = apsw.Connection(str(daemon.index))
+    try:
+        daemon.ask("sync")
+        writer.execute("BEGIN IMMEDIATE")  # so that nothing gets complete
+        assert daemon.ask("sync", timeout_ms=2000)["progress"] is not None
+    finally:
+        writer.close()
+        daemon.kill()
+
+
 def test_a_client_that_does_not_read_is_dropped(home: Home, daemon: Daemon) -> None:
     """Its answers wait in bounded memory; meanwhile others are served."""
     for number in range(100):
@@ -267,8 +282,15 @@ def test_a_pasted_paragraph_is_a_query_like_any_other(home: Home, daemon: Daemon
 
 
 def test_running_out_of_descriptors_is_survived(home: Home) -> None:
-    """Without a busy loop, and served again when some are free."""
+    """Without a busy loop; served again when some are free, and what was written meanwhile is found."""
     home.claude_session("a session")
+
+    def served() -> bool:
+        try:
+            return "a session" in daemon.titles()
+        except ConnectionError:
+            return False
+
     limited = f"ulimit -n 48; exec '{sys.executable}' -m sessiond"
     daemon = Daemon(home, command=("sh", "-c", limited))
     try:
@@ -276,9 +298,28 @@ def test_running_out_of_descriptors_is_survived(home: Home) -> None:
         others = [socket.socket(socket.AF_UNIX) for _ in range(80)]
         for other in others:
             other.connect(str(daemon.socket))
+        home.claude_session("written meanwhile")
         for other in others:
             other.close()
-        until(lambda: daemon.titles() == ["a session"])
+        until(served)
+        until(lambda: "written meanwhile" in daemon.titles())
         assert daemon.log.read_text().count("cannot be accepted") < 50
     finally:
         daemon.kill()
+
+
+def test_an_agent_whose_name_is_mistyped_is_suggested(daemon: Daemon) -> None:
+    """And all that are known are listed."""
+    error = daemon.answers("find", app="cluade")[-1]["error"]
+    assert (error["code"], error["message"]) == ("usage", "no agent is called cluade")
+    assert error["hint"].startswith("Did you mean claude? Known are: ")
+    assert daemon.answers("find", app="zzzzz")[-1]["error"]["hint"].startswith("Known are: ")
+
+
+def test_nothing_found_tells_the_nearest_title(home: Home, daemon: Daemon) -> None:
+    """With what it takes to look at that session."""
+    home.claude_session("Speed up the checkout query")
+    daemon.sync()
+    near = daemon.answers("find", q="chekout")[-1]["ok"]["nearest"]
+    assert (near["app"], near["title"]) == ("claude", "Speed up the checkout query")
+    assert set(near) == {"app", "id", "title"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from sessiond import systemd
 from sessiond.protocol import Problem
+from sessiond.server import MAX_CONNECTIONS
 from tests.daemon import PATIENCE, Daemon, Home, until
 
 if TYPE_CHECKING:
@@ -203,6 +205,51 @@ def test_a_daemon_that_stops_to_answer_is_fed_no_longer(
     finally:
         heartbeat.stop()
         daemon.kill()
+
+
+def test_a_daemon_that_has_all_the_clients_it_may_have_is_alive(home: Home, told: socket.socket) -> None:
+    """They asked once and keep their connections; what it asks itself comes on top."""
+    env = home.env | supervised(told, 300_000)
+    process = subprocess.Popen(SESSIOND, env=env, stderr=subprocess.DEVNULL)
+    try:
+        assert told.recv(100) == b"READY=1"
+        others = [socket.socket(socket.AF_UNIX) for _ in range(MAX_CONNECTIONS + 1)]
+        for other in others:
+            other.settimeout(PATIENCE)
+            other.connect(str(home.path / "state/run/sessiond.sock"))
+            if other is not others[-1]:
+                other.sendall(b'{"v":1,"op":"status"}\n')
+                assert other.recv(10)
+        with contextlib.suppress(ConnectionResetError):
+            assert others[-1].recv(1) == b""  # it is full
+        told.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while told.recv(100):
+                pass
+        told.settimeout(PATIENCE)
+        assert [told.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        for other in others:
+            other.close()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_clients_that_do_not_read_hold_up_no_end(home: Home, daemon: Daemon) -> None:
+    """Each has an answer waiting that is larger than any buffer; together they get no more time than one."""
+    for number in range(100):
+        home.claude_session(f"session {number}")
+    daemon.sync()
+    request = b'{"v":1,"op":"find","limit":100}\n' * 30
+    others = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+    for other in others:
+        other.connect(str(daemon.socket))
+        other.sendall(request)
+    daemon.ask("status")
+    daemon.process.terminate()
+    assert daemon.process.wait(5) == 0  # TimeoutStopSec=
+    for other in others:
+        other.close()
 
 
 @pytest.mark.parametrize(
