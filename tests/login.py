@@ -68,10 +68,11 @@ class Installation:
 class Login:
     """Somebody logged in, until `close`."""
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: Installation, home: str = HOME) -> None:
+        self.home = home
         self.path = f"{installation.folder}/bin:/usr/local/bin:/usr/bin:/bin"
         self._starter = subprocess.Popen(
-            [STARTER, "--show", sys.base_prefix, "sh", "-c", "echo ready; exec cat"],
+            [STARTER, "--show", sys.base_prefix, "--home", home, "sh", "-c", "echo ready; exec cat"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert self._starter.stdout
@@ -85,12 +86,12 @@ class Login:
 
     def argv(self, *words: str, **variables: str) -> list[str]:
         """Return what runs a command as hers."""
-        own = {"HOME": HOME, "USER": "anna", "LANG": "C.UTF-8", "PATH": self.path, "XDG_RUNTIME_DIR": RUNTIME}
+        own = {"HOME": self.home, "USER": "anna", "LANG": "C.UTF-8", "PATH": self.path, "XDG_RUNTIME_DIR": RUNTIME}
         return [
             *("nsenter", "--target", self._process_1, "--mount", "--pid", "--cgroup"),
             *("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "env", "--ignore-environment"),
             *(f"{name}={value}" for name, value in (own | variables).items()),
-            *("--chdir=" + HOME, *words),
+            *("--chdir=" + self.home, *words),
         ]
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -109,9 +110,9 @@ class Login:
     def write(self, path: str, text: str) -> None:
         """Write a file below her home, as she would."""
         command = 'mkdir -p "${1%/*}" && cat >"$1"'
-        subprocess.run(self.argv("sh", "-c", command, "sh", f"{HOME}/{path}"), input=text, text=True, check=True)
+        subprocess.run(self.argv("sh", "-c", command, "sh", f"{self.home}/{path}"), input=text, text=True, check=True)
 
     def tree(self) -> list[str]:
         """Return every file and folder of hers, with its mode, but for those of systemd's own."""
         pruned = ["-path", f"{RUNTIME}/systemd", "-prune", "-o", "-printf", "%p %M\n"]
-        return sorted(self.done("find", HOME, RUNTIME, *pruned).splitlines())
+        return sorted(self.done("find", self.home, RUNTIME, *pruned).splitlines())

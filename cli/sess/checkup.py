@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import re
@@ -11,6 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sess import client, manager, render, units
+from sess.quoting import quoted
+from sess.relay import daemon_pid
 from sessiond import __version__, config
 from sessiond.paths import exposure, socket_path_problem
 from sessiond.protocol import Problem
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 
     from sess.front import Ask
     from sessiond.paths import Paths
+    from sessiond.protocol import Answer
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
 
 _STALE = 10 * 60_000
 """ms without a complete comparison with the disk, which takes place every 90 s, after which the indexer is stuck."""
+_TRIES = 6
+"""Times that a daemon is asked that is at work, each of which it has 5 s to answer."""
+_ROOM = 1 << 20
+"""Bytes that have to be free: a commit takes less."""
 _LONG = 1000
 """Paths waiting to be looked at that are more than an agent at work causes."""
 _WATCHES, _INSTANCES = "fs.inotify.max_user_watches", "fs.inotify.max_user_instances"
@@ -50,11 +56,12 @@ def look(paths: Paths, env: Mapping[str, str], home: str, ask: Ask) -> Iterator[
     """Yield what is found of everything, starting the daemon if it does not run."""
     yield _sess()
     yield from _folders(paths)
+    yield _disk(paths)
     given = _config(paths, env, home)
     yield given
     yield _service(paths, env)
     try:
-        answer = ask({"op": "doctor"}).ok
+        answer = _patiently(paths, ask).ok
     except Problem as problem:
         yield Finding("daemon", FAULT, problem.message, problem.hint)
         answer = None
@@ -80,9 +87,30 @@ def _folders(paths: Paths) -> Iterator[Finding]:
         except OSError as error:
             problem = f"{folder}: {error.strerror}"
         if problem:
-            yield Finding("folders", FAULT, problem, f"chmod 700 {folder}")
+            yield Finding("folders", FAULT, problem, f"chmod 700 {quoted(folder)}")
             return
     yield Finding("folders", OK, "yours alone")
+
+
+def _disk(paths: Paths) -> Finding:
+    """Look whether the index could be written."""
+    folder = paths.state
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return Finding("disk", FAULT, f"{folder}: {error.strerror}")
+    free = found.f_bavail * found.f_frsize
+    writable = os.access(folder, os.W_OK | os.X_OK) and not found.f_flag & os.ST_RDONLY
+    facts = {"free": free, "writable": writable}
+    if not writable:
+        text = f"{folder} cannot be written to: what changes is not noted"
+        return Finding("disk", FAULT, text, f"findmnt --target {quoted(folder)}; ls -ld {quoted(folder)}", facts)
+    if free < _ROOM or (found.f_files and not found.f_favail):
+        text = f"{folder} is on a full disk ({render.size(free)} free): what changes is not noted"
+        return Finding("disk", FAULT, text, f"df {quoted(folder)}", facts)
+    return Finding("disk", OK, f"{render.size(free)} free", facts=facts)
 
 
 def _config(paths: Paths, env: Mapping[str, str], home: str) -> Finding:
@@ -122,6 +150,25 @@ def _service(paths: Paths, env: Mapping[str, str]) -> Finding:
     return Finding("service", OK, text, facts=facts)
 
 
+def _patiently(paths: Paths, ask: Ask) -> Answer:
+    """Return what the daemon says of itself. Raises Problem when none answers, but not soon when it is at work."""
+    for _ in range(_TRIES - 1):
+        pid = daemon_pid(paths)
+        worked = _worked(pid)
+        try:
+            return ask({"op": "doctor"})
+        except Problem:
+            if not worked or _worked(pid) == worked:
+                raise
+    return ask({"op": "doctor"})
+
+
+def _worked(pid: int) -> list[str]:
+    """Return the time that a process has computed; nothing where that cannot be told."""
+    status = manager.read_file(f"/proc/{pid}/stat") or b""
+    return os.fsdecode(status).rpartition(")")[2].split()[11:13]  # utime and stime, see proc(5)
+
+
 def _socket(paths: Paths, home: str) -> Finding:
     where = render.folder(paths.socket, home)
     if problem := socket_path_problem(paths.socket, "darwin" if platform.system() == "Darwin" else "linux"):
@@ -134,17 +181,15 @@ def _socket(paths: Paths, home: str) -> Finding:
     facts = {"mode": f"{mode:04o}", "own": found.st_uid == os.getuid(), "socket": stat.S_ISSOCK(found.st_mode)}
     text = f"{where}, mode {mode:04o}, user {found.st_uid}"
     if not facts["own"] or not facts["socket"]:
-        return Finding("socket", FAULT, f"{text}: no socket of yours", f"rm {paths.socket}", facts)
+        return Finding("socket", FAULT, f"{text}: no socket of yours", f"rm {quoted(paths.socket)}", facts)
     if mode & 0o077:
-        return Finding("socket", FAULT, f"{text}: open to others", f"chmod 600 {paths.socket}", facts)
+        return Finding("socket", FAULT, f"{text}: open to others", f"chmod 600 {quoted(paths.socket)}", facts)
     return Finding("socket", OK, text, facts=facts)
 
 
 def _lock(paths: Paths, *, answers: bool) -> Finding:
-    from sess.relay import daemon_pid
-
-    held = _held(paths.lock)
     pid = daemon_pid(paths)
+    held = bool(pid)
     facts = {"held": held}
     if held == answers:
         return Finding("lock", OK, f"held by pid {pid}" if held else "free", facts=facts)
@@ -152,20 +197,6 @@ def _lock(paths: Paths, *, answers: bool) -> Finding:
         return Finding("lock", FAULT, f"held by pid {pid}, which does not answer", f"kill -9 {pid}", facts)
     text = "free, although a daemon answers: a second one could start"
     return Finding("lock", FAULT, text, "sess service restart", facts)
-
-
-def _held(path: str) -> bool:
-    try:
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 def _daemon(answer: Mapping[str, Any], paths: Paths, home: str, *, changed: bool) -> Iterator[Finding]:
@@ -197,7 +228,11 @@ def _root(root: Mapping[str, Any], home: str) -> Finding:
     facts = {"app": root["app"], "is": root["state"]}
     text = f"{root['app']}: {render.folder(root['path'], home)} is {root['state']}"
     if root["state"] == "unreadable":
-        return Finding("root", FAULT, text, f"chmod -R u+rX {root['path']}", facts)
+        return Finding("root", FAULT, text, f"chmod -R u+rX {quoted(root['path'])}", facts)
+    if root["state"] == "silent":
+        return Finding(
+            "root", FAULT, f"{text}: its file system does not answer", f"findmnt -T {quoted(root['path'])}", facts
+        )
     if root["state"] == "polled":
         return Finding("root", WARNING, f"{text}: changes are seen after up to 5 s", facts=facts)
     return Finding("root", OK, text, facts=facts)
@@ -255,6 +290,8 @@ def _index(answer: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("index", FAULT, f"{text}, damaged: {answer['integrity']}", "sess reindex", facts)
     else:
         yield Finding("index", OK, f"{text}, whole", facts=facts)
+    if answer["trouble"]:
+        yield Finding("index", FAULT, answer["trouble"], "sess service logs")
     if answer["rebuilt"]:
         yield Finding("index", WARNING, f"it was set aside and built again: {answer['rebuilt']}", "sess service logs")
 

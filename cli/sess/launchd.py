@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import plistlib
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 from xml.parsers.expat import ExpatError
 
 from sess.manager import Manager, State, fields, last_line, put_file, read_file, remove_files, run, unavailable
-from sess.units import LABEL
-from sessiond.paths import is_private, locate
+from sess.units import LABEL, place
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
@@ -24,6 +22,14 @@ SETTLE = 5.0
 """Seconds for launchd to let go of a service: `bootout` returns before, and `bootstrap` then fails with 5 or 37."""
 
 
+_HINTS = {
+    "5": "launchd refuses the file, or still has the service: `sess service uninstall`, and install again.",
+    "37": "launchd still ends the last one: try again in a moment.",
+    "125": "This domain takes no agents: log in at the screen, and install from there.",
+}
+"""What to do about what `launchctl bootstrap` gives as its reason, by the number of it."""
+
+
 class Launchd(Manager):
     """The manager that `launchctl` speaks to."""
 
@@ -33,7 +39,7 @@ class Launchd(Manager):
         """Find the domain of this user. Raises Problem when there is none."""
         self._env = env
         self._home = env.get("HOME", "")
-        self._plist = f"{self._home}/Library/LaunchAgents/{LABEL}.plist"
+        self._plist = _path(env)
         # Over ssh there may be no graphical session to belong to.
         for kind in ("gui", "user"):
             self._domain = f"{kind}/{os.getuid()}"
@@ -41,15 +47,13 @@ class Launchd(Manager):
             if looked.returncode == 0:
                 break
         else:
-            raise unavailable(f"launchd has no domain for this user: {last_line(looked.stderr)}")
+            raise unavailable(f"launchd has no domain for this user: {last_line(looked.stderr.splitlines())}")
         self._service = f"{self._domain}/{LABEL}"
 
     def serves(self, paths: Paths) -> bool:
         """Return whether there is a LaunchAgent whose daemon is reached by *paths*."""
-        if not self._agent():
-            return False
-        there = locate({"HOME": self._home, **self._variables()}, os.getuid(), sys.platform, is_private)
-        return there.socket == paths.socket
+        variables = self.variables()
+        return variables is not None and place(variables, os.getuid()).socket == paths.socket
 
     def state(self) -> State:
         """Return what launchd says of the service."""
@@ -69,6 +73,17 @@ class Launchd(Manager):
             detail=f"exit code {ended}" if failed else "",
         )
 
+    def variables(self) -> Mapping[str, str] | None:
+        """Return the variables of the property list, which is another home's if launchd has loaded that one."""
+        printed = run(self._env, "launchctl", "print", self._service).stdout
+        return _variables(dict(fields(printed)).get("path") or self._plist)
+
+    @classmethod
+    def left(cls, env: Mapping[str, str]) -> tuple[list[str], Mapping[str, str] | None]:
+        """Return the property list, if there is one."""
+        path = _path(env)
+        return [path] if os.path.exists(path) else [], _variables(path)
+
     def write(self, units: Units, *, harden: bool) -> list[str]:
         """Write the property list."""
         if harden:
@@ -77,12 +92,12 @@ class Launchd(Manager):
 
     def starts(self, command: Sequence[str]) -> bool:
         """Return whether the property list has that command."""
-        return self._agent().get("ProgramArguments") == list(command)
+        return _agent(self._plist).get("ProgramArguments") == list(command)
 
     def stale(self, units: Units) -> bool:
         """Return whether the property list is not as it would be written, but for its variables."""
         wanted: dict[str, Any] = plistlib.loads(units.agent())
-        return self._agent() != wanted | {"EnvironmentVariables": self._variables()}
+        return _agent(self._plist) != wanted | {"EnvironmentVariables": self.variables()}
 
     def soften(self) -> None:
         """Do nothing: there is nothing stronger."""
@@ -138,17 +153,6 @@ class Launchd(Manager):
         """Return None: the daemon has a log of its own."""
         return None
 
-    def _agent(self) -> dict[str, Any]:
-        """Return what is in the property list, nothing when it is none."""
-        try:
-            return dict(plistlib.loads(read_file(self._plist) or b""))
-        except (ValueError, TypeError, ExpatError):
-            return {}
-
-    def _variables(self) -> dict[str, str]:
-        found: dict[str, str] = self._agent().get("EnvironmentVariables", {})
-        return found
-
     def _loaded(self) -> bool:
         return run(self._env, "launchctl", "print", self._service).returncode == 0
 
@@ -171,8 +175,27 @@ class Launchd(Manager):
     def _done(self, *words: str) -> None:
         done = run(self._env, "launchctl", *words)
         if done.returncode:
+            code = last_line(done.stderr.splitlines()).partition(": ")[2].partition(":")[0]
             raise Problem(
                 "unreachable",
-                f"`launchctl {' '.join(words)}` failed: {last_line(done.stderr)}",
-                "`sess service logs` may say why; `sess doctor` looks at everything.",
+                f"`launchctl {' '.join(words)}` failed: {last_line(done.stderr.splitlines())}",
+                _HINTS.get(code, "`sess service logs` may say why; `sess doctor` looks at everything."),
             )
+
+
+def _path(env: Mapping[str, str]) -> str:
+    return f"{env.get('HOME', '')}/Library/LaunchAgents/{LABEL}.plist"
+
+
+def _agent(path: str) -> dict[str, Any]:
+    """Return what is in the property list at *path*, nothing when it is none."""
+    try:
+        return dict(plistlib.loads(read_file(path) or b""))
+    except (ValueError, TypeError, ExpatError):
+        return {}
+
+
+def _variables(path: str) -> Mapping[str, str] | None:
+    agent = _agent(path)
+    found: dict[str, str] = agent.get("EnvironmentVariables", {})
+    return found if agent else None

@@ -46,6 +46,12 @@ class Manager(ABC):
     """A service manager. Its methods raise Problem when it refuses."""
 
     name: str
+    log_hint = ""
+    """Where else the log may be when `log_command` is None."""
+
+    @abstractmethod
+    def __init__(self, env: Mapping[str, str]) -> None:
+        """Find this user's. Raises Problem when there is none that can be asked."""
 
     @abstractmethod
     def serves(self, paths: Paths) -> bool:
@@ -54,6 +60,15 @@ class Manager(ABC):
     @abstractmethod
     def state(self) -> State:
         """Return how the service is."""
+
+    @abstractmethod
+    def variables(self) -> Mapping[str, str] | None:
+        """Return the variables that the written service sets, None when there is none."""
+
+    @classmethod
+    @abstractmethod
+    def left(cls, env: Mapping[str, str]) -> tuple[list[str], Mapping[str, str] | None]:
+        """Return the paths of the service's files, and its variables, as found without asking the manager."""
 
     @abstractmethod
     def write(self, units: Units, *, harden: bool) -> list[str]:
@@ -102,15 +117,28 @@ class Manager(ABC):
 
 def choose(env: Mapping[str, str]) -> Manager:
     """Return the service manager of this platform. Raises Problem when there is none that can be used."""
+    kind = _kind()
+    if kind is None:
+        raise unavailable("sess knows none on this system")
+    return kind(env)
+
+
+def left(env: Mapping[str, str]) -> tuple[list[str], Mapping[str, str] | None]:
+    """Return what `Manager.left` does, for that of this platform."""
+    kind = _kind()
+    return kind.left(env) if kind else ([], None)
+
+
+def _kind() -> type[Manager] | None:
     if sys.platform == "darwin":
         from sess.launchd import Launchd
 
-        return Launchd(env)
+        return Launchd
     if sys.platform == "linux":
         from sess.systemd import Systemd
 
-        return Systemd(env)
-    raise unavailable("sess knows none on this system")
+        return Systemd
+    return None
 
 
 def installed(paths: Paths, env: Mapping[str, str]) -> Manager | None:
@@ -151,9 +179,9 @@ def run(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]
         return subprocess.CompletedProcess(words, 127, "", f"{words[0]} cannot be run: {error}")
 
 
-def last_line(text: str) -> str:
-    """Return the last line of *text* that says something."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it gave no reason")
+def last_line(lines: Sequence[str]) -> str:
+    """Return the last of *lines* that says something."""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it gave no reason")
 
 
 def fields(text: str) -> Iterator[tuple[str, str]]:
@@ -177,13 +205,18 @@ def put_file(path: str, content: bytes) -> bool:
     """Make *content* that of the file at *path*, at once; return whether it was another. Raises Problem."""
     if read_file(path) == content:
         return False
+    # Neither a shell's umask of 0, with which others could write what is started, nor one of 077 is meant here.
+    umask = os.umask(0o022)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + ".new", "wb") as file:
+            os.fchmod(file.fileno(), 0o644)  # it may be left of an earlier time
             file.write(content)
         os.replace(path + ".new", path)
     except OSError as error:
         raise Problem("refused", f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        os.umask(umask)
     return True
 
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from sess.manager import Manager, State, fields, last_line, put_file, read_file, remove_files, run, unavailable
-from sess.units import exec_start
+from sess.units import exec_start, unescaped, variables, words
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Systemd(Manager):
     """The manager that `systemctl --user` speaks to."""
 
     name = "systemd"
+    log_hint = f"`sudo journalctl _SYSTEMD_USER_UNIT={SERVICE} _UID={os.getuid()}` shows what only root may read."
 
     def __init__(self, env: Mapping[str, str]) -> None:
         """Find this user's. Raises Problem when there is none: in a container, in WSL, sometimes over ssh."""
@@ -41,7 +42,7 @@ class Systemd(Manager):
     def serves(self, paths: Paths) -> bool:
         """Return whether the socket is loaded, and listens where clients with *paths* look."""
         found = dict(fields(self._systemctl("show", SOCKET, "--property=LoadState,Listen").stdout))
-        return found.get("LoadState") == "loaded" and found.get("Listen") == f"{paths.socket} (Stream)"
+        return found.get("LoadState") == "loaded" and _listens_at(found) == paths.socket
 
     def state(self) -> State:
         """Return what systemd says of the service."""
@@ -55,6 +56,18 @@ class Systemd(Manager):
             pid=int(found.get("MainPID") or 0),
             detail="" if result == "success" else result,
         )
+
+    def variables(self) -> Mapping[str, str] | None:
+        """Return the variables of the service that is written for this user."""
+        return _variables(self._folder())
+
+    @classmethod
+    def left(cls, env: Mapping[str, str]) -> tuple[list[str], Mapping[str, str] | None]:
+        """Return what is where systemd looks by default, with the links that enable it."""
+        folder = (env.get("XDG_CONFIG_HOME") or env.get("HOME", "") + "/.config") + "/systemd/user"
+        links = (f"default.target.wants/{SERVICE}", f"sockets.target.wants/{SOCKET}")
+        paths = [f"{folder}/{name}" for name in (HARDENING, SERVICE, SOCKET, *links)]
+        return [path for path in paths if os.path.lexists(path)], _variables(folder)
 
     def write(self, units: Units, *, harden: bool) -> list[str]:
         """Write both units, and the drop-in when it is wanted or there already."""
@@ -116,24 +129,28 @@ class Systemd(Manager):
 
     def remove(self) -> list[str]:
         """Stop and disable both units, and remove their files."""
-        folder = self._folder()
-        self._systemctl("disable", "--now", SERVICE, SOCKET)
-        removed = remove_files([f"{folder}/{name}" for name in (HARDENING, SERVICE, SOCKET)], self._env.get("HOME", ""))
+        paths = [f"{self._folder()}/{name}" for name in (HARDENING, SERVICE, SOCKET)]
+        if any(map(os.path.lexists, paths)) or self.state().installed:
+            self._done("disable", "--now", SERVICE, SOCKET)
+        removed = remove_files(paths, self._env.get("HOME", ""))
         self._done("daemon-reload")
         self._systemctl("reset-failed", SERVICE, SOCKET)
         return removed
 
     def log_command(self, *, follow: bool) -> list[str] | None:
-        """Return the words that show the journal, None when it has nothing of the service: there may be no journald."""
-        words = ["journalctl", "--user", f"--unit={SERVICE}"]
-        shown = run(self._env, *words, "--quiet", "--lines=1")
-        return [*words, "--lines=200", *(["--follow"] if follow else [])] if shown.stdout.strip() else None
+        """Return the words that show the journal, None when it shows nothing of the service.
+
+        Then there is no journald, or only one journal for everybody, which this user may not read.
+        """
+        # With --user it would be looked into the user's own journal alone, which a volatile one does not have.
+        command = ["journalctl", "--quiet", f"--user-unit={SERVICE}"]
+        shown = run(self._env, *command, "--lines=1")
+        return [*command, "--lines=200", *(["--follow"] if follow else [])] if shown.stdout.strip() else None
 
     def _listen(self, *, anew: bool = False) -> None:
         """Have the socket open where clients look for it; with *anew*, also when it is."""
         found = dict(fields(self._done("show", SOCKET, "--property=ActiveState,Listen")))
-        path = found.get("Listen", "").removesuffix(" (Stream)")
-        if anew or found.get("ActiveState") != "active" or not os.path.exists(path):
+        if anew or found.get("ActiveState") != "active" or not os.path.exists(_listens_at(found)):
             # It cannot be started beside its running service.
             self._done("stop", SERVICE, SOCKET)
             self._done("start", SOCKET)
@@ -147,24 +164,42 @@ class Systemd(Manager):
 
     def _folder(self) -> str:
         """Return where systemd looks for a user's units: what its own XDG_CONFIG_HOME says, and not this shell's."""
-        for path in self._done("show", "--property=UnitPath", "--value").split():
-            if path.endswith("/systemd/user"):
+        for path in words(self._done("show", "--property=UnitPath", "--value")):
+            if path.endswith("/systemd/user") and _owner(path) == os.getuid():
                 return path  # the first one: the next are the administrator's
         raise unavailable("systemd names no folder for the units of a user")
 
     def _systemctl(self, *words: str) -> CompletedProcess[str]:
-        return run(self._env, "systemctl", "--user", "--quiet", *words)
+        return run(self._env, "systemctl", "--user", *words)
 
     def _done(self, *words: str) -> str:
         """Return what systemctl printed. Raises Problem when it failed."""
         done = self._systemctl(*words)
         if done.returncode:
+            said = [line for line in done.stderr.splitlines() if not line.startswith("See ")]
             raise Problem(
                 "unreachable",
-                f"`systemctl --user {' '.join(words)}` failed: {last_line(done.stderr)}",
+                f"`systemctl --user {' '.join(words)}` failed: {last_line(said)}",
                 "`sess service logs` may say why; `sess doctor` looks at everything.",
             )
         return done.stdout
+
+
+def _listens_at(found: Mapping[str, str]) -> str:
+    """Return the path in what systemd shows of the socket."""
+    return unescaped(found.get("Listen", "").removesuffix(" (Stream)"))
+
+
+def _variables(folder: str) -> Mapping[str, str] | None:
+    service = read_file(f"{folder}/{SERVICE}")
+    return None if service is None else variables(os.fsdecode(service))
+
+
+def _owner(path: str) -> int:
+    """Return the user id of whose *path* is, or of the folder in which it would be made."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return os.stat(path).st_uid
 
 
 def _without_variables(unit: bytes) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessiond.apps import APPS
 from tests.daemon import PATIENCE, Daemon, Home
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ def test_every_value_says_where_it_comes_from(home: Home, config: Config) -> Non
         (str(home.path / "work"), str(file)),
     ]
     assert values["codex"] == [("/srv/codex", "CODEX_HOME")]
+
+
+def test_a_variable_that_is_not_an_agents_own_is_named_as_well(config: Config) -> None:
+    """For every agent, whatever variable moves its store."""
+    for app in APPS.values():
+        for variable in filter(None, (app.store_variable, *app.variables)):
+            env = {"HOME": "/home/anna", variable: "/srv/else"}
+            moved = [path for path in app.roots(env) if path not in app.roots({"HOME": "/home/anna"})]
+            if moved:
+                assert (moved[0], variable) in sources(config("--json", **{variable: "/srv/else"}))[app.name]
 
 
 def test_an_agent_that_is_left_out_has_no_store(home: Home, config: Config) -> None:

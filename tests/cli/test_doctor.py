@@ -18,9 +18,14 @@ from sess import checkup
 from sessiond.paths import Paths, locate
 from sessiond.protocol import Answer
 from tests.daemon import PATIENCE, Daemon, Home, until
+from tests.test_disk import Disk, troubled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+
+pytest_plugins = ["tests.test_disk"]
 
 
 class Report(NamedTuple):
@@ -106,6 +111,123 @@ def test_a_hung_daemon_is_a_fault(home: Home, daemon: Daemon, doctor: Doctor) ->
     assert report.code == 1
     assert report.line("daemon").startswith("fault the daemon does not answer")
     assert report.line("lock").startswith(f"fault held by pid {daemon.process.pid}, which does not answer kill -9 ")
+
+
+BUSY = """
+import os, sys, time
+import sessiond.health, sessiond.service
+def busy(*args, ask=sessiond.service.Service._status):
+    while os.path.exists({flag!r}):
+        pass
+    return ask(*args)
+def slow(*args, examine=sessiond.service.examine):
+    time.sleep(2)
+    return examine(*args)
+sessiond.service.Service._status, sessiond.service.examine = busy, slow
+from sessiond.__main__ import main
+main()
+"""
+"""A daemon that does not answer, though it works, while there is a flag; and that takes its time to look at itself."""
+IMPATIENT = """
+import os, sess.client, sess.relay
+tries = 0
+def connect(paths):
+    global tries
+    tries += 1
+    if tries == 3:
+        os.unlink({flag!r})
+    return sess.relay.connect(paths, 1)
+sess.client.connect = connect
+sess.relay.main()
+"""
+"""A client that tries for 1 s each time, before the third of which the flag is taken away."""
+
+
+def test_a_daemon_at_work_is_waited_for(home: Home) -> None:
+    """It is asked again as long as it computes, and its look at a large index may take long."""
+    flag = home.path / "flag"
+    daemon = Daemon(home, command=(sys.executable, "-c", BUSY.format(flag=str(flag))))
+    try:
+        flag.touch()
+        done = subprocess.run(
+            [sys.executable, "-c", IMPATIENT.format(flag=str(flag)), "doctor"],
+            env=home.env, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert Report(0, done.stdout).line("daemon").startswith("ok sessiond")
+    finally:
+        daemon.kill()
+
+
+def test_a_full_disk_is_a_fault(disk: Disk, doctor: Doctor) -> None:
+    """Until there is room again; the daemon itself may not have noticed, when nothing changed."""
+    assert doctor().line("disk").startswith("ok ")
+    disk.fill()
+    report = doctor()
+    assert report.code == 1
+    assert report.line("disk").startswith(f"fault {disk.path} is on a full disk (0 B free): ")
+    assert report.line("disk").endswith(f" df {disk.path}")
+    disk.empty()
+    assert doctor().line("disk").startswith("ok ")
+
+
+def test_a_read_only_disk_is_a_fault(disk: Disk, doctor: Doctor) -> None:
+    """Whoever asks: not even root can write there."""
+    disk.protect()
+    report = doctor()
+    assert report.code == 1
+    assert report.line("disk").startswith(f"fault {disk.path} cannot be written to: ")
+
+
+def test_what_keeps_the_daemon_from_writing_is_a_fault(home: Home, disk: Disk, doctor: Doctor) -> None:
+    """In the words of the daemon that tried."""
+    daemon = Daemon(home)
+    try:
+        disk.fill()
+        home.claude_session("no room")
+        until(lambda: troubled(daemon))
+        assert "fault the index cannot be written: " in doctor().line("index")
+    finally:
+        daemon.kill()
+
+
+SIGN = "a b\"c$d;e'f"
+"""What a shell would take apart."""
+
+
+def _replaced(path: Path) -> None:
+    path.with_name("other").touch()
+    path.with_name("other").replace(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"),
+    [
+        (lambda run: run.chmod(0o755), "folders"),
+        (lambda run: (run / "sessiond.sock").chmod(0o666), "socket"),
+        (lambda run: _replaced(run / "sessiond.sock"), "socket"),
+    ],
+)
+def test_what_to_type_can_be_pasted(
+    home: Home, monkeypatch: pytest.MonkeyPatch, doctor: Doctor, spoil: Callable[[Path], None], name: str
+) -> None:
+    """Into a shell, whatever signs the paths have; it mends the fault."""
+    own = {"SESS_STATE_DIR": str(home.path / SIGN)}
+    doctor(**own)
+    spoil(home.path / SIGN / "run")
+    report = doctor(SESS_NO_SPAWN="1", **own)
+    (command,) = re.findall(rf"(?m)^fault +{name} .*\n {{20}}(.*)$", report.text)
+    subprocess.run(["sh", "-c", command], check=True)
+    assert not doctor(**own).line(name).startswith("fault")
+    subprocess.run([sys.executable, "-m", "sess", "stop"], env=home.env | own, capture_output=True, check=False)
+
+
+def test_a_daemon_that_died_is_not_to_be_killed(home: Home, daemon: Daemon, doctor: Doctor) -> None:
+    """The number that it noted may be another's by now."""
+    daemon.kill()
+    report = doctor(SESS_NO_SPAWN="1")
+    assert "kill" not in report.text
+    assert report.line("lock") == "ok free"
 
 
 def test_a_folder_open_to_others_is_a_fault(home: Home, daemon: Daemon, doctor: Doctor) -> None:
@@ -252,7 +374,7 @@ LIMITS = {"fs.inotify.max_user_watches": 8192, "fs.inotify.max_user_instances": 
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"reconciled": 1}, r"fault reconcile +last compared with the disk \d+y ago: .* 'sess service restart'"),
+        ({"reconciled": 1}, r"fault reconcile +last compared with the disk \d+ ?y.* ago: .* 'sess service restart'"),
         ({"reconciled": None, "progress": {"done": 3, "of": 9}}, r"ok reconcile still reading: 3 of 9 files ''"),
         ({"queue": 5000}, r"warning queue +5,000 waiting 'sess doctor'"),
         ({"queue": 5000, "progress": {"done": 3, "of": 9}}, r"ok queue +5,000 waiting ''"),
@@ -260,6 +382,10 @@ LIMITS = {"fs.inotify.max_user_watches": 8192, "fs.inotify.max_user_instances": 
         (
             {"roots": [{"app": "codex", "path": "/srv/codex", "state": "unreadable"}]},
             r"fault root +codex: /srv/codex is unreadable 'chmod -R u\+rX /srv/codex'",
+        ),
+        (
+            {"roots": [{"app": "codex", "path": "/srv/codex", "state": "silent"}]},
+            r"fault root +codex: /srv/codex is silent: its file system does not answer .findmnt .*",
         ),
         (
             {"watch_problem": "no inotify instance: Too many open files", "folders_polled": 9, "limits": LIMITS},
@@ -275,6 +401,7 @@ def test_what_no_test_can_bring_about_is_told_as_well(
     home: Home, daemon: Daemon, changes: dict[str, Any], line: str
 ) -> None:
     """A real answer with one thing that is not as it should be."""
+    daemon.sync()
     answer = {**daemon.ask("doctor"), **changes}
     findings = checkup.look(paths_of(home), home.env, str(home.path), lambda request: Answer([], answer))
     lines = [f"{each.state} {each.name} {each.text} {each.command!r}" for each in findings]

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sess import launchd
+from sessiond.protocol import Problem
 from tests.daemon import Home, until
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ if verb == "print-disabled":
 if verb == "enable":
     known["disabled"] = "enabled"
     end(0)
+if verb == "bootstrap" and known["refuses"]:
+    end(int(known["refuses"].split(":")[0]), "Bootstrap failed: " + known["refuses"])
 if verb == "bootstrap":
     if known["busy"]:
         known["busy"] -= 1
@@ -83,7 +87,10 @@ if not known["loaded"]:
     end(113, 'Could not find service "sess.sessiond" in domain for user gui: 501')
 if verb == "print":
     state = f"state = running\\n\\tpid = {{known['pid']}}" if lives() else "state = not running"
-    end(0, rest[0] + " = {{\\n\\tactive count = 1\\n\\t" + state + "\\n\\tlast exit code = "
+    if known["state"]:
+        state = "state = " + known["state"]
+    path = "path = " + known["loaded"]
+    end(0, rest[0] + " = {{\\n\\tactive count = 1\\n\\t" + path + "\\n\\t" + state + "\\n\\tlast exit code = "
         + known["exit"] + "\\n\\tspawn = {{\\n\\t\\tstate = active\\n\\t}}\\n}}")
 if verb == "bootout":
     stop()
@@ -117,7 +124,8 @@ class Mac(Home):
 
     def know(self, **values: Any) -> None:
         """Set what launchd knows."""
-        known = {"domains": [], "loaded": None, "pid": 0, "busy": 0, "disabled": "enabled", "exit": "(never exited)"}
+        known = {"domains": [], "loaded": None, "pid": 0, "busy": 0, "disabled": "enabled", "exit": "(never exited)",
+                 "refuses": "", "state": ""}  # fmt: skip
         (self.bin / "launchd.json").write_text(json.dumps({**known, **self.known(), **values}))
 
     def known(self) -> dict[str, Any]:
@@ -230,7 +238,7 @@ def test_uninstalling_leaves_the_index_alone(mac: Mac) -> None:
     assert mac.calls() == [["bootout", SERVICE]]
     assert [path.name for path in mac.path.rglob("*") if path.is_file() and path.parent != mac.bin] == ["index.sqlite"]
     assert mac.sess("service", "uninstall", "--purge").returncode == 0
-    assert [path for path in mac.path.iterdir() if path != mac.bin] == []
+    assert set(mac.path.iterdir()) == {mac.bin, mac.claude, mac.codex}
 
 
 def test_without_a_graphical_session_it_goes_to_the_users_own(mac: Mac) -> None:
@@ -274,6 +282,70 @@ def test_an_agent_of_another_home_is_not_ours(mac: Mac) -> None:
     mac.calls()
     other = mac.sess("service", "status", SESS_STATE_DIR=str(mac.path / "other"))
     assert "no service is installed" in other.stdout
+
+
+@pytest.mark.parametrize("action", ["install", "uninstall"])
+@pytest.mark.parametrize("variable", ["SESS_STATE_DIR", "HOME"])
+def test_the_service_of_another_index_is_left_alone(mac: Mac, action: str, variable: str) -> None:
+    """The label is the same in every home: launchd would take the one for the other."""
+    mac.sess("service", "install")
+    mac.calls()
+    other = mac.path / "other"
+    other.mkdir(mode=0o700)
+    env = {variable: str(other)} | ({"SESS_STATE_DIR": ""} if variable == "HOME" else {})
+    refused = mac.sess("service", action, **env)
+    assert (refused.returncode, "keeps another index" in refused.stderr) == (4, True)
+    assert mac.calls() == []
+    assert mac.plist.exists()
+
+
+def test_uninstalling_without_launchd_claims_no_success(mac: Mac) -> None:
+    """The file goes; what runs may go on until the next boot."""
+    mac.sess("service", "install")
+    mac.know(domains=[])
+    done = mac.sess("service", "uninstall")
+    assert (done.returncode, "the service may still run" in done.stderr) == (1, True)
+    assert not mac.plist.exists()
+
+
+@pytest.mark.parametrize(
+    ("refuses", "hint"),
+    [
+        ("5: Input/output error", "`sess service uninstall`, and install again"),
+        ("37: Operation already in progress", "try again in a moment"),
+        ("125: Domain does not support specified action", "log in at the screen"),
+        ("134: something new", "`sess doctor` looks at everything"),
+    ],
+)
+def test_why_launchd_refuses_is_told(mac: Mac, monkeypatch: pytest.MonkeyPatch, refuses: str, hint: str) -> None:
+    """Its own words, and what to do about the numbers that people met."""
+    mac.know(refuses=refuses)
+    agent = launchd.Launchd({**mac.env, "HOME": str(mac.path)})
+    monkeypatch.setattr(launchd, "SETTLE", 0)
+    with pytest.raises(Problem, match=f"failed: Bootstrap failed: {refuses}") as raised:
+        agent.start()
+    assert hint in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "active"),
+    [
+        ("running", "0", "active"),
+        ("running", "1", "active"),
+        ("waiting", "0", "inactive"),
+        ("not running", "0", "inactive"),
+        ("not running", "(never exited)", "inactive"),
+        ("not running", "1", "failed"),
+        ("not running", "78: EX_CONFIG", "failed"),
+        ("spawn scheduled", "1", "failed"),
+        ("spawn scheduled", "0", "inactive"),
+        ("exited", "2", "failed"),
+    ],
+)
+def test_what_launchd_prints_is_understood(mac: Mac, state: str, last: str, active: str) -> None:
+    """Of each state that it has a word for, with the end of the last daemon."""
+    mac.know(loaded=str(mac.plist), state=state, exit=last)
+    assert launchd.Launchd({**mac.env, "HOME": str(mac.path)}).state().active == active
 
 
 @pytest.mark.parametrize("content", [b"", b"<plist", b"nothing", plistlib.dumps([])])

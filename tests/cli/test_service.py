@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,6 +79,22 @@ def test_without_a_service_its_commands_look_after_the_daemon_on_demand(home: Ho
     assert "is not running" in service("status").stdout
 
 
+def test_the_file_can_be_followed_too(home: Home, service: Service) -> None:
+    """Where the daemon logs to one."""
+    service("start")
+    following = subprocess.Popen(
+        [sys.executable, "-m", "sess", "service", "logs", "-f"],
+        env=home.env | {"XDG_RUNTIME_DIR": str(home.path)}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert following.stdout
+    assert any(" serves " in line for line in following.stdout)
+    service("stop")
+    assert any("sessiond ends" in line for line in following.stdout)
+    following.kill()
+    following.wait()
+    following.stdout.close()
+
+
 def test_there_is_no_log_before_the_first_daemon(service: Service) -> None:
     """Which is said."""
     done = service("logs")
@@ -86,11 +105,64 @@ def test_uninstalling_clears_up_without_a_service_as_well(home: Home, service: S
     """All but the index, and with --purge all."""
     service("start")
     service("--sync", command="find")
+    for name in ("open.json", "open.json.new", "sessiond.log.1", "index.sqlite.old"):
+        (home.path / "state" / name).touch()
     assert "the index stays" in service("uninstall").stdout
-    assert [path.name for path in home.path.rglob("*") if path.is_file()] == ["index.sqlite"]
+    assert sorted(path.name for path in home.path.rglob("*") if path.is_file()) == ["index.sqlite", "index.sqlite.old"]
     assert service("uninstall", "--purge").returncode == 0
     assert set(home.path.iterdir()) == {home.claude, home.codex}
     assert service("uninstall", "--purge").returncode == 0
+
+
+def test_what_is_not_ours_stays(home: Home, service: Service) -> None:
+    """With the folder that it is in."""
+    service("start")
+    (home.path / "state/notes.txt").touch()
+    assert service("uninstall", "--purge").returncode == 0
+    assert [path.name for path in (home.path / "state").rglob("*")] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("words", [["stop"], ["restart"], ["uninstall"]], ids=" ".join)
+def test_a_hung_daemon_is_ended(home: Home, service: Service, words: list[str]) -> None:
+    """Within the time that it has to answer, and that is said."""
+    service("start")
+    pid = int(re.findall(r"pid (\d+)", service("status").stdout)[0])
+    os.kill(pid, signal.SIGSTOP)
+    done = service(*words)
+    assert (done.returncode, f"was killed (pid {pid})" in done.stdout) == (0, True), done.stderr
+    assert service("start").returncode == 0
+
+
+def left_units(home: Home, state: Path) -> Path:
+    """Write what an installed service leaves when its manager is away; return the folder."""
+    folder = home.path / ".config/systemd/user"
+    (folder / "default.target.wants").mkdir(parents=True)
+    (folder / "sessiond.service").write_text(f'[Service]\nEnvironment="SESS_STATE_DIR={state}"\n')
+    (folder / "sessiond.socket").touch()
+    (folder / "default.target.wants/sessiond.service").symlink_to(folder / "sessiond.service")
+    return folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd's units")
+def test_uninstalling_without_the_manager_claims_no_success(home: Home, service: Service) -> None:
+    """What starts it at the next login goes; that it may go on until then is said."""
+    folder = left_units(home, home.path / "state")
+    done = service("uninstall")
+    assert done.returncode == 1
+    assert "no service is installed" not in done.stdout
+    assert "sess: the service may still run: there is no service manager" in done.stderr
+    assert "removed ~/.config/systemd/user/sessiond.service" in done.stdout
+    assert not folder.exists()
+    assert service("uninstall").returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd's units")
+def test_the_units_of_another_index_are_left_alone(home: Home, service: Service) -> None:
+    """Also where nobody can be asked whose service it is."""
+    folder = left_units(home, home.path / "other")
+    done = service("uninstall")
+    assert (done.returncode, "keeps another index" in done.stderr) == (4, True)
+    assert (folder / "sessiond.service").exists()
 
 
 def test_a_mistake_in_the_configuration_restarts_nothing(home: Home, service: Service) -> None:

@@ -94,8 +94,11 @@ def test_nothing_in_the_units_needs_what_a_user_manager_may_not_have() -> None:
 def test_the_drop_in_lets_the_daemon_write_where_it_has_to() -> None:
     """And nowhere else."""
     unit = assigned(Units(COMMAND, {}, PATHS).hardening())
-    assert unit["Service.ReadWritePaths"] == ['"/home/anna/.local/state/sess" "/run/user/1000/sess"']
+    assert unit["Service.ReadWritePaths"] == ['"-/home/anna/.local/state/sess" "-/run/user/1000/sess"']
     assert unit["Service.Environment"] == ['"TMPDIR=/home/anna/.local/state/sess"']
+
+
+BY_A_SHELL = 'ExecStart=":/bin/sh" "-c" "exec \\"$0\\" \\"$@\\"" '
 
 
 @pytest.mark.parametrize(
@@ -104,14 +107,15 @@ def test_the_drop_in_lets_the_daemon_write_where_it_has_to() -> None:
         ("/a b/python", 'ExecStart=":/a b/python"'),
         ("/50%h/python", 'ExecStart=":/50%%h/python"'),
         ("/$HOME/python", 'ExecStart=":/$HOME/python"'),
-        ('/"q"\\/python', 'ExecStart=":/\\"q\\"\\\\/python"'),
-        ("/tab\there\n/python", 'ExecStart=":/tab\\x09here\\x0a/python"'),
+        ('/"q"\\/python', BY_A_SHELL + '"/\\"q\\"\\\\/python"'),
+        ("/it's/python", BY_A_SHELL + '"/it\'s/python"'),
+        ("/tab\there\n/python", BY_A_SHELL + '"/tab\\x09here\\x0a/python"'),
         ("/été/python", 'ExecStart=":/été/python"'),
         ("/\udcff/python", 'ExecStart=":/\\xff/python"'),
     ],
 )
 def test_a_path_reaches_systemd_as_it_is(word: str, line: str) -> None:
-    """Spaces split words there, and %, $, quotes and backslashes have a meaning."""
+    """Spaces split words there, and %, $, quotes and backslashes have a meaning or are refused in a program's path."""
     assert units.exec_start([word]) == line
 
 
@@ -121,6 +125,25 @@ def test_a_socket_path_that_systemd_cannot_take_is_said() -> None:
     with pytest.raises(Problem, match="cannot listen"):
         Units(COMMAND, {}, paths).socket()
     assert "ListenStream=/50%%/sessiond.sock\n" in Units(COMMAND, {}, Paths("/s", "/50%", "/c", "/s")).socket()
+
+
+@pytest.mark.parametrize("value", ["/plain", "/a b", "/50%h", '/"q"', "/it's", "/back\\slash", "/é", "/=", "/t\tn\n"])
+def test_a_written_unit_tells_whose_it_is(value: str) -> None:
+    """The variables of a service are read from it as they were put there."""
+    given = {"HOME": "/home/b", "SESS_STATE_DIR": value}
+    written = units.variables(Units(COMMAND, given, PATHS).service())
+    assert written == given
+    assert units.place(written, 0).state == value
+
+
+def test_a_unit_of_a_packager_is_that_of_the_usual_place() -> None:
+    """It sets no variable, or one by hand without quotes."""
+    template = (ROOT / "systemd/sessiond.service").read_text()
+    assert units.variables(template) == {}
+    assert units.variables(template + "Environment=SESS_STATE_DIR=/srv/a LANG=C\n") == {
+        "SESS_STATE_DIR": "/srv/a",
+        "LANG": "C",
+    }
 
 
 def test_the_agent_of_launchd_has_every_key_with_its_type() -> None:
@@ -144,6 +167,8 @@ def test_the_template_of_the_agent_is_a_property_list_by_itself() -> None:
         ({"CODEX_SQLITE_HOME": "/srv/db"}, {"CODEX_SQLITE_HOME": "/srv/db"}),
         ({"SESS_STATE_DIR": "/srv/../s", "XDG_STATE_HOME": "/x"}, {"SESS_STATE_DIR": "/s", "XDG_STATE_HOME": "/x"}),
         ({"SESS_NO_SPAWN": "1", "ANTHROPIC_API_KEY": "secret"}, {}),
+        ({"CODEX_SQLITE_HOME": "name", "CLAUDE_CONFIG_DIR": "~/c"},) * 2,
+        ({"SESS_STATE_DIR": "state", "XDG_CONFIG_HOME": "./c"}, {}),
         ({"HOME": "/elsewhere"}, {"HOME": "/elsewhere"}),
     ],
 )

@@ -73,8 +73,9 @@ def _stores(given: Config, env: Mapping[str, str], paths: Paths) -> Iterator[Val
         own = app.roots(env)
         for path in given.stores(app, env):
             source = "default" if path in own else paths.config
-            if path in own and path not in app.roots(_without(env, app.store_variable)):
-                source = app.store_variable
+            for variable in (app.store_variable, *app.variables):
+                if path in own and path not in app.roots(_without(env, variable)):
+                    source = variable
             yield Value(app.name, path, source)
 
 
@@ -104,6 +105,7 @@ def _shown(value: Any, home: str) -> str:
 def _known(paths: Paths) -> dict[str, Any] | None:
     """Return the settings that the running daemon goes by, None when there is none."""
     try:
+        client.running(paths)  # one that hangs is soon known by that
         known: dict[str, Any] = client.ask(paths, {"v": PROTOCOL, "op": "doctor"}).ok["config"]
     except (Problem, KeyError):
         return None

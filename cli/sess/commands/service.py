@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import pwd
 import shutil
+import signal
 import subprocess
 import time
 from functools import lru_cache
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from sess import client, manager, relay, render, units
 from sess.front import NotRunning
-from sess.options import Parser, nearest
+from sess.options import Parser
+from sess.quoting import quoted
 from sessiond import __version__, config
-from sessiond.protocol import DONE, PROTOCOL, UNREACHABLE, Problem
-from sessiond.text import clean
+from sessiond.protocol import DONE, NOTHING, PROTOCOL, UNREACHABLE, Problem
+from sessiond.text import clean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from sess.front import Call
     from sess.manager import Manager
@@ -66,19 +69,20 @@ def run(call: Call) -> int:
 def _install(call: Call, paths: Paths) -> int:
     service = manager.choose(os.environ)
     variables = units.environment(os.environ, os.getuid())
+    for name in units.OURS:
+        if os.environ.get(name, "/")[:1] not in ("/", ""):
+            raise Problem("usage", f"{name} is no absolute path: {os.environ[name]}", "Set it to one, or unset it.")
+    _check_owner(service.variables(), paths)
     _check(paths)
-    for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
-        client.make_private(folder)
+    client.make_folders(paths)
     changed = service.write(units.Units(client.DAEMON, variables, paths), harden=call.options.harden)
     _say(call, (f"{service.name}: wrote {render.folder(path, call.context.home)}" for path in changed))
     with client.startup_lock(paths):
         state = service.state()
         own = bool(state.pid) and relay.daemon_pid(paths) == state.pid
-        # One that hangs is replaced, if it is the manager's own.
-        version = _version(paths) if own else client.running(paths)
-        if changed or not (own and state.enabled and version == __version__):
-            if version and not own:
-                _end(paths)
+        if changed or not (own and state.enabled and _version(paths) == __version__):
+            # One that hangs is replaced by the manager, if it is the manager's own.
+            if not own and (version := _end(call, paths)):
                 _say(call, [f"the daemon that ran on demand (sessiond {version}) handed over"])
             _begin(service, changed, paths, harden=call.options.harden)
         else:
@@ -93,13 +97,13 @@ def _uninstall(call: Call, paths: Paths) -> int:
     with contextlib.ExitStack() as held:
         if os.path.isdir(paths.runtime):
             held.enter_context(client.startup_lock(paths))
-        removed = []
-        with contextlib.suppress(Problem):
-            removed = manager.choose(os.environ).remove()
-        _end(paths)
+        removed, why = _withdraw(paths, home)
+        _end(call, paths)
         shutil.rmtree(paths.snapshots, ignore_errors=True)
-        logs, indexes = glob.glob(glob.escape(paths.log) + "*"), glob.glob(glob.escape(paths.index) + "*")
-        ours = [paths.socket, paths.lock, f"{paths.runtime}/startup.lock", *logs]
+        indexes = glob.glob(glob.escape(paths.index) + "*")
+        ours = [paths.socket, paths.lock, f"{paths.runtime}/startup.lock"]
+        for path in (paths.log, f"{paths.state}/open.json"):
+            ours += glob.glob(glob.escape(path) + "*")
         removed += manager.remove_files([*ours, *(indexes if call.options.purge else ())], home)
         for folder in (paths.runtime, paths.state):
             # Also where they are not below the home, as /run/user/1000/sess.
@@ -108,13 +112,33 @@ def _uninstall(call: Call, paths: Paths) -> int:
     _say(call, (f"removed {render.folder(path, home)}" for path in removed))
     if not call.options.purge and indexes:
         _say(call, [f"the index stays: {render.folder(paths.index, home)} (`sess service uninstall --purge`)"])
+    if why:
+        # Who asked for an end of the service must not believe that it has ended.
+        call.emit(2, f"sess: the service may still run: {clean(why)}\n")
+        call.emit(2, "Its files are gone, so that it ends for good at the next boot, or when nobody is logged in.\n")
+        return NOTHING
     _say(call, ["no service is installed; the next search starts the daemon on demand"])
     return DONE
+
+
+def _withdraw(paths: Paths, home: str) -> tuple[list[str], str]:
+    """Stop the service and remove its files; return their paths, and why the manager did not do its part."""
+    try:
+        service = manager.choose(os.environ)
+        _check_owner(service.variables(), paths)
+        return service.remove(), ""
+    except Problem as problem:
+        if problem.code == "refused":
+            raise
+        left, variables = manager.left(os.environ)
+        _check_owner(variables, paths)
+        return manager.remove_files(left, home), problem.message if left else ""
 
 
 def _start(call: Call, paths: Paths) -> int:
     service = manager.installed(paths, os.environ)
     if service:
+        client.make_folders(paths)
         service.start()
         _answer(paths)
     else:
@@ -127,7 +151,7 @@ def _stop(call: Call, paths: Paths) -> int:
     service = manager.installed(paths, os.environ)
     if service:
         service.stop()
-    _end(paths)
+    _end(call, paths)
     _say(call, [f"the daemon is stopped; the next search{', or login,' if service else ''} starts it"])
     return DONE
 
@@ -136,10 +160,11 @@ def _restart(call: Call, paths: Paths) -> int:
     _check(paths)
     service = manager.installed(paths, os.environ)
     if service:
+        client.make_folders(paths)
         service.restart()
         _answer(paths)
     else:
-        _end(paths)
+        _end(call, paths)
         client.ensure(paths)
     _say(call, [f"sessiond {client.running(paths)} runs{_by(service)}"])
     return DONE
@@ -166,7 +191,8 @@ def _logs(call: Call, paths: Paths) -> int:
     command = service.log_command(follow=follow) if service else None
     if command is None:
         if not os.path.exists(paths.log):
-            raise Problem("nothing", "there is no log yet", "The daemon has not run: any search starts it.")
+            hint = f"The daemon has not run: any search starts it. {service.log_hint if service else ''}".rstrip()
+            raise Problem("nothing", "there is no log yet", hint)
         command = ["tail", "-n", "200", *(["-F"] if follow else []), paths.log]
     try:
         os.execvp(command[0], command)  # noqa: S606 - there is no shell, on purpose
@@ -191,11 +217,30 @@ def _check(paths: Paths) -> None:
     command = [*client.DAEMON, "--version"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", cwd="/", check=False)  # noqa: S603
     if done.stdout != f"sessiond {__version__}\n":
+        why = manager.last_line((done.stderr or done.stdout).splitlines())
         raise Problem(
             "unreachable",
-            f"this installation has no daemon that can run: {manager.last_line(done.stderr or done.stdout)}",
-            "Install sess with pipx, uv or pip; the command was: " + " ".join(command),
+            f"this installation has no daemon that can run: {why}",
+            "Install sess with pipx, uv or pip; the command was: " + " ".join(map(quoted, command)),
         )
+
+
+def _check_owner(variables: Mapping[str, str] | None, paths: Paths) -> None:
+    """Raise Problem when the service that sets *variables* is that of another index than *paths*."""
+    if variables is None:
+        return
+    there = units.place(variables, os.getuid())
+    if os.path.realpath(there.state) == os.path.realpath(paths.state):
+        return
+    changes: dict[str, str | None] = {name: None for name in units.OURS if name in os.environ}
+    changes |= {"HOME": pwd.getpwuid(os.getuid()).pw_dir, **variables}
+    words = [f"-u {name}" for name, value in changes.items() if value is None]
+    words += [f"{name}={quoted(value)}" for name, value in changes.items() if value is not None]
+    raise Problem(
+        "refused",
+        f"the service that is installed keeps another index, in {there.state}; that of here is in {paths.state}",
+        f"To have this one instead, first remove that one: env {' '.join(words)} sess service uninstall",
+    )
 
 
 def _begin(service: Manager, changed: list[str], paths: Paths, *, harden: bool) -> None:
@@ -224,11 +269,24 @@ def _version(paths: Paths) -> str:
         return ""
 
 
-def _end(paths: Paths) -> None:
-    """Have the daemon that answers end, if there is one, and wait for that."""
-    with contextlib.suppress(NotRunning):
+def _end(call: Call, paths: Paths) -> str:
+    """Have the daemon end, if there is one, and wait for that; return its version, ``""`` when none answered."""
+    version = ""
+    try:
+        version = client.running(paths)
         client.ask(paths, {"v": PROTOCOL, "op": "stop"})
-        client.wait_for_lock(paths, time.monotonic() + client.START)
+    except NotRunning:
+        return version
+    except Problem:
+        # The lock is the truth: whoever holds it is the daemon, unless its number is one of another container.
+        pid = relay.daemon_pid(paths)
+        if not pid or b"sessiond" not in (manager.read_file(f"/proc/{pid}/cmdline") or b"sessiond"):
+            raise
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        _say(call, [f"the daemon did not answer, and was killed (pid {pid})"])
+    client.wait_for_lock(paths, time.monotonic() + client.START)
+    return version
 
 
 def _answer(paths: Paths) -> None:

@@ -41,8 +41,9 @@ def run(call: Call) -> int:
 
 
 def _without_paths(status: dict[str, Any]) -> dict[str, Any]:
-    """Return *status* as it can be shown to others."""
-    return {**status, "roots": [{"app": root["app"], "state": root["state"]} for root in status["roots"]]}
+    """Return *status* as it can be shown to others: of the problems, which may name files, only how many there are."""
+    roots = [{"app": root["app"], "state": root["state"]} for root in status["roots"]]
+    return {**status, "roots": roots, "problems": len(status["problems"])}
 
 
 def _lines(status: dict[str, Any], context: Context, now: float) -> Iterator[str]:
