@@ -75,49 +75,63 @@ def bash(every: list[Command]) -> str:
     ]
     operands = []
     for command in every:
-        operands.append(f"      {command.name}:-*) words='{' '.join(option.name for option in command.options)}' ;;")
+        options = " ".join(option.name for option in command.options)
+        operands.append(f"      {command.name}:-*) __sess_words=({options}) ;;")
         if command.operand:
             operands.append(f"      {command.name}:*) {_bash(command.operand)} ;;")
     return BASH.format(made=MADE, names=" ".join(names), values="\n".join(cases), operands="\n".join(operands))
 
 
 def _bash(takes: str) -> str:
-    return f"words='{takes.removeprefix('words:')}'" if takes.startswith("words:") else f"kind={takes}"
+    words = takes.removeprefix("words:")
+    return f"__sess_words=({words})" if takes.startswith("words:") else f"__sess_kind={takes}"
 
 
 BASH = r"""# shellcheck shell=bash
 # {made}
 
 __sess_complete() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}}
-  local kind='' words='' value shown plain=()
+  local __sess_current=${{COMP_WORDS[COMP_CWORD]}} __sess_before=${{COMP_WORDS[COMP_CWORD - 1]}}
+  local __sess_command=${{COMP_WORDS[1]}} __sess_kind='' __sess_words=() __sess_value __sess_shown __sess_said
+  local __sess_listed=''
   COMPREPLY=()
+  # A description is for a list, `?`, `!` or `@`: with any other completion it would get into the line.
+  case ${{COMP_TYPE-}} in 33 | 63 | 64) __sess_listed=1 ;; esac
   if ((COMP_CWORD == 1)); then
-    words='{names} --help --version'
+    __sess_words=({names} --help --version)
   else
-    case $command:$before in
+    case $__sess_command:$__sess_before in
 {values}
     *)
-      case $command:$current in
+      case $__sess_command:$__sess_current in
 {operands}
       esac
       ;;
     esac
   fi
-  if [[ -n $words ]]; then
-    while IFS= read -r value; do COMPREPLY+=("$value"); done < <(compgen -W "$words" -- "$current")
-  elif [[ $kind == dirs ]]; then
-    while IFS= read -r value; do COMPREPLY+=("$value"); done < <(compgen -d -- "$current")
+  if ((${{#__sess_words[@]}} > 0)); then
+    for __sess_value in "${{__sess_words[@]}}"; do
+      if [[ $__sess_value == "$__sess_current"* ]]; then COMPREPLY+=("$__sess_value"); fi
+    done
+  elif [[ $__sess_kind == dirs ]]; then
+    while IFS= read -r __sess_value; do
+      if [[ -n $__sess_value ]]; then COMPREPLY+=("$__sess_value"); fi
+    done <<<"$(compgen -d -- "$__sess_current")"
     if ((BASH_VERSINFO[0] >= 4)); then compopt -o filenames; fi
-  elif [[ $kind == apps || $kind == branches || $kind == ids ]]; then
-    # The daemon has 100 ms, and none is started for this. A branch may have any name: it is quoted.
-    while IFS=$'\t' read -r value shown; do
-      printf -v value %q "$value"
-      plain+=("$value")
-      COMPREPLY+=("$value  ($shown)")
-    done < <(command sess _complete "$kind" "$current" 2>/dev/null)
-    # A description is shown beside the others, and must not get into the line.
-    if ((${{#plain[@]}} < 2)) || [[ ${{COMP_TYPE-}} == 37 ]]; then COMPREPLY=(${{plain[@]+"${{plain[@]}}"}}); fi
+  elif [[ $__sess_kind == apps || $__sess_kind == branches || $__sess_kind == ids ]]; then
+    # The daemon has 100 ms, and none is started for this.
+    if ! __sess_said=$(command sess _complete "$__sess_kind" "$__sess_current" 2>/dev/null); then
+      # Two that begin differently are only listed.
+      if [[ ${{COMP_TYPE-}} == 63 ]]; then COMPREPLY=(' ' '(the daemon does not answer)'); fi
+      return 0
+    fi
+    while IFS=$'\t' read -r __sess_value __sess_shown; do
+      if [[ -z $__sess_value ]]; then continue; fi
+      printf -v __sess_value %q "$__sess_value" # a branch may have any name
+      COMPREPLY+=("$__sess_value${{__sess_listed:+  ($__sess_shown)}}")
+    done <<<"$__sess_said"
+    # The only one gets into the line, whatever was asked for.
+    if ((${{#COMPREPLY[@]}} == 1)); then COMPREPLY=("${{COMPREPLY[0]%%  (*}}"); fi
     if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)); then compopt -o nosort; fi
   fi
 }}
@@ -153,6 +167,8 @@ def _single(text: str) -> str:
 ZSH = r"""# {made}
 
 _sess() {{
+  setopt local_options ${{_comp_options-}} # those that the functions of compinit need
+  local IFS=$' \t\n'
   local -a commands options values shown lines
   local command=$words[2] takes=
   if (( CURRENT == 2 )); then

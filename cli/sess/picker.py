@@ -121,9 +121,8 @@ class Picker:
         rows, feed = posix.pipe()
         chosen, result = posix.pipe()
         streams = [(posix.POSIX_SPAWN_DUP2, fd, to) for fd, to in ((rows, 0), (result, 1), (self._terminal, 2))]
-        environment = {**posix.environ, b"SHELL": b"/bin/sh"}
         try:
-            pid = posix.posix_spawn(fzf, argv, environment, file_actions=streams)
+            pid = posix.posix_spawn(fzf, argv, fzf_environment(posix.environ), file_actions=streams)
         finally:
             posix.close(rows)
             posix.close(result)
@@ -156,18 +155,41 @@ class Picker:
             self._rows(put, b"--plain")
             most = max(posix.get_terminal_size(self._terminal).lines - 3, 5)
             rows = output.split(b"\n")[:-1][:most]
-            for number, row in enumerate(rows, 1):
-                self._say(b"%3d %s\n" % (number, row.partition(b"\t")[2]))
-            self._say(b"A number, or words to search for: " if rows else b"Nothing found. Other words: ")
-            typed = b""
-            while not typed.endswith(b"\n") and (data := posix.read(self._terminal, 1)):
-                typed += data
-            typed = typed.strip()
+            shown = [b"%3d %s\n" % (number, row.partition(b"\t")[2]) for number, row in enumerate(rows, 1)]
+            typed = self._line(
+                b"".join(shown) + (b"A number, or words to search for: " if rows else b"Nothing found. Other words: ")
+            )
             if not typed:
                 return "esc", b""
             if typed.isdigit() and 0 < int(typed) <= len(rows):
                 return "", rows[int(typed) - 1].partition(b"\t")[0]
             self.query = typed.decode("utf-8", "surrogateescape")
+
+    def _line(self, prompt: bytes) -> bytes:
+        """Return what is typed after *prompt*, in a terminal that edits and shows the line, as it was before."""
+        import termios
+
+        before, ours = termios.tcgetattr(self._terminal), termios.tcgetattr(self._terminal)
+        # A shell that starts us from a key has the terminal raw: no echo, Enter sends \r, Ctrl-C is a character.
+        ours[0] |= termios.ICRNL
+        ours[1] |= termios.OPOST | termios.ONLCR
+        ours[3] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ISIG | termios.IEXTEN
+        # Ctrl-C would interrupt that shell too, and take the line that was being typed in it.
+        ours[6][termios.VINTR], ours[6][termios.VEOF] = b"\x00", b"\x04"
+        ours[6][termios.VEOL], ours[6][termios.VEOL2] = b"\x03", b"\x1b"
+        termios.tcsetattr(self._terminal, termios.TCSADRAIN, ours)
+        typed = b""
+        try:
+            self._say(prompt if before[3] & termios.ICANON else b"\n" + prompt)
+            while not typed.endswith((b"\n", b"\x03", b"\x1b")) and (data := posix.read(self._terminal, 1)):
+                typed += data
+            if not typed.endswith(b"\n"):
+                self._say(b"\n")
+        finally:
+            # What follows an Esc at once belongs to it, as with an arrow.
+            when = termios.TCSAFLUSH if typed.endswith(b"\x1b") else termios.TCSADRAIN
+            termios.tcsetattr(self._terminal, when, before)
+        return typed.strip() if typed.endswith(b"\n") else b""
 
     def _say(self, text: bytes) -> None:
         _write_all(self._terminal, text)
@@ -186,6 +208,17 @@ class Picker:
                 posix.waitpid(pid, 0)
                 return
         self._say(b"\x1b]52;c;" + b2a_base64(id, newline=False) + b"\x07")
+
+
+def fzf_environment(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return *environment* as fzf gets it: with nothing of what a person set for it but the colors.
+
+    ``--multi``, ``--print0``, ``--filter``, a key that does another thing: each would change what we read from it.
+    """
+    given = environment.get(b"FZF_DEFAULT_OPTS", b"").translate(None, b"'\"").replace(b"--color ", b"--color=")
+    colors = [word for word in given.split() if word.startswith(b"--color=")]
+    ours = {key: value for key, value in environment.items() if not key.startswith(b"FZF_")}
+    return {**ours, b"FZF_DEFAULT_OPTS": b" ".join(colors), b"SHELL": b"/bin/sh"}
 
 
 def _fzf() -> str:

@@ -15,14 +15,22 @@ def text(paths: "Paths") -> bytes:
     """Return what ``$SESS_PROMPT`` has in the current folder; nothing where there are no sessions."""
     try:
         folder = posix.getcwdb()
-        fd = posix.open(f"{paths.snapshots}/{snapshot_name(folder)}", posix.O_RDONLY | posix.O_CLOEXEC)
+        # O_NONBLOCK: a FIFO in its place would hang us.
+        flags = posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC
+        fd = posix.open(f"{paths.snapshots}/{snapshot_name(folder)}", flags)
+        if posix.fstat(fd).st_mode & 0o170000 != 0o100000:
+            return b""
+        content = b""
+        while data := posix.read(fd, 1 << 16):
+            content += data
     except OSError:
         return b""
-    content = b""
-    while data := posix.read(fd, 1 << 16):
-        content += data
-    posix.close(fd)
     first, *records = content.split(b"\0")
-    if first != _FORMAT or folder not in records:
+    if first != _FORMAT or folder not in records[:-1]:
         return b""
-    return records[records.index(folder) + 1].split(b"\x1f")[2]
+    count, _, rest = records[records.index(folder) + 1].partition(b"\x1f")
+    waiting, _, shown = rest.partition(b"\x1f")
+    # No daemon writes controls, or here what a prompt would expand.
+    harmful = any(c < " " or "\x7f" <= c <= "\x9f" or c in "$`\\%!" for c in shown.decode("utf-8", "replace"))
+    numbers = (count.removesuffix(b"+"), waiting)
+    return b"" if harmful or any(not number.isdigit() or len(number) > 12 for number in numbers) else shown

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessiond.paths import snapshot_name
-from tests.daemon import REPOSITORY, Home
+from tests.daemon import REPOSITORY, Home, ends_with_its_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +37,8 @@ class Shells:
         self.here = home.path / "state" / "run" / "here"
         programs = home.path / "bin"
         programs.mkdir(exist_ok=True)
+        # Without it, fish reads all manual pages at its first start.
+        (home.path / ".local/share/fish/generated_completions").mkdir(parents=True, exist_ok=True)
         (programs / "sess").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m sess "$@"\n')
         (programs / "sess").chmod(0o755)
         self.env = {**home.env, "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
@@ -66,9 +68,28 @@ class Shells:
 
 
 @pytest.fixture
+def home(home: Home) -> Iterator[Home]:
+    """A home of which no process is left at the end: shells, terminals and pickers start many."""
+    yield home
+    ends_with_its_processes(home)
+
+
+@pytest.fixture
 def shells(home: Home) -> Shells:
     """Shells in `home`, without a daemon."""
     return Shells(home)
+
+
+START = {"bash": "bash --noprofile --rcfile {}", "zsh": "env ZDOTDIR={} zsh", "fish": "env XDG_CONFIG_HOME={} fish"}
+
+
+def started(shells: Shells, shell: str, rc: str) -> str:
+    """Return the command that starts *shell* with the start file *rc*."""
+    folder = shells.home.path / "start"
+    path = {"bash": folder / "rc", "zsh": folder / ".zshrc", "fish": folder / "fish" / "config.fish"}[shell]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(rc)
+    return START[shell].format(path if shell == "bash" else folder)
 
 
 class Tmux:
@@ -76,7 +97,8 @@ class Tmux:
 
     def __init__(self, shells: Shells, name: str) -> None:
         self._tmux = ["tmux", "-L", name, "-f", "/dev/null"]
-        self._env = {**shells.env, "TERM": "screen-256color"}
+        # What still runs here when the daemon has ended must not start another.
+        self._env = {**shells.env, "TERM": "screen-256color", "SESS_NO_SPAWN": "1"}
 
     def start(self, command: str, *, columns: int = 120, lines: int = 40, cwd: str = "/") -> None:
         self._do("new-session", "-d", "-x", str(columns), "-y", str(lines), "-c", cwd, command)
@@ -91,6 +113,11 @@ class Tmux:
     def screen(self) -> str:
         done = subprocess.run([*self._tmux, "capture-pane", "-p"], env=self._env, capture_output=True, timeout=20)
         return done.stdout.decode()
+
+    @property
+    def history(self) -> str:
+        """What is on it, after what has left it at the top."""
+        return self._do("capture-pane", "-p", "-S", "-").stdout.decode()
 
     @property
     def windows(self) -> list[str]:

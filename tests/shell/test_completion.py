@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.daemon import Daemon, Home, until
-from tests.shell.conftest import LOAD, SHELLS, Shells
+from tests.shell.conftest import LOAD, SHELLS, Shells, started
 from tools import completions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.shell.conftest import Tmux
 
 pytestmark = [pytest.mark.needs("zsh", "fish")]
 
@@ -75,11 +78,65 @@ def test_ids_agents_and_branches_come_from_the_daemon(home: Home, daemon: Daemon
     assert offered(shells, shell, "sess find --branch fi") == ["fix/cart"]
 
 
+# 9 completes, 33 and 64 list what is left over, 37 goes through them (menu-complete), 42 inserts all of them, 63 lists.
+@pytest.mark.parametrize(("how", "described"), [(9, 0), (33, 2), (37, 0), (42, 0), (63, 2), (64, 2), ("", 0)])
+def test_bash_puts_no_description_into_the_line(
+    home: Home, daemon: Daemon, shells: Shells, how: object, described: int
+) -> None:
+    """It is only for a list of several; readline inserts whatever it is given for another purpose."""
+    ids = [home.claude_session(title)[0].id for title in ("One", "Two")]
+    daemon.sync()
+    script = (
+        f"compopt() {{ :; }}; COMP_TYPE={how}; COMP_CWORD=2\n"
+        f"for word in '' {ids[0]}; do COMP_WORDS=(sess show \"$word\")\n"
+        '__sess_complete; printf "%s\\n" "${COMPREPLY[@]}"; done\n'
+    )
+    *several, one = shells.run("bash", script).splitlines()
+    assert sum("  (" in line for line in several) == described
+    assert sorted(line.partition("  (")[0] for line in several) == sorted(ids)
+    assert one == ids[0]
+
+
 def test_fish_shows_age_and_title_with_an_id(home: Home, daemon: Daemon, shells: Shells) -> None:
     home.claude_session("Fix double charge")
     daemon.sync()
     line = shells.run("fish", "complete -C 'sess show '")
     assert "· Fix double charge" in line
+
+
+@pytest.mark.needs("tmux")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_on_a_terminal_tab_completes_and_lists(
+    home: Home, daemon: Daemon, shells: Shells, tmux: Callable[[], Tmux], shell: str
+) -> None:
+    """With the completion system of the shell itself; ids are listed with their titles."""
+    ids = [home.claude_session(title)[0].id for title in ("Fix double charge", "Another")]
+    daemon.sync()
+    compinit = {"zsh": "autoload -Uz compinit; compinit -D -u\n"}.get(shell, "")
+    prompt = {
+        "bash": "PS1='ready> '\n",
+        "zsh": "PROMPT='ready> '\n",
+        "fish": "function fish_prompt; echo 'ready> '; end\n",
+    }
+    terminal = tmux()
+    terminal.start(started(shells, shell, LOAD[shell] + compinit + prompt[shell]))
+    until(lambda: "ready>" in terminal.screen)
+    terminal.type("sess rein")
+    terminal.keys("Tab")
+    until(lambda: "ready> sess reindex" in terminal.screen)
+    terminal.keys("C-u")
+    terminal.type("sess find --sort rel")
+    terminal.keys("Tab")
+    until(lambda: "ready> sess find --sort relevance" in terminal.screen)
+    terminal.keys("C-u")
+    terminal.type(f"sess show {ids[0][:7]}")
+    terminal.keys("Tab")
+    until(lambda: f"ready> sess show {ids[0]}" in terminal.screen)
+    assert "Fix double charge" not in terminal.screen
+    terminal.keys("C-u")
+    terminal.type("sess show ")
+    terminal.keys("Tab", "Tab")
+    until(lambda: "Fix double charge" in terminal.screen and "Another" in terminal.screen)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -124,6 +181,26 @@ def test_beside_a_hung_daemon_completion_gives_up_at_once(home: Home, hung: Daem
     taken, done = timed(home, "_complete", "ids", "")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
     assert taken < bare + 2
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_beside_a_hung_daemon_every_shell_completes_what_is_static(shells: Shells, hung: Daemon, shell: str) -> None:
+    """And soon: an interpreter and 100 ms for what only the daemon knows."""
+    assert offered(shells, shell, "sess find --sort ") == ["recent", "relevance"]
+    assert "--json" in offered(shells, shell, "sess show --")
+    begun = time.monotonic()
+    static = offered(shells, shell, "sess find --sort re")
+    middle = time.monotonic()
+    for line in ("sess show ", "sess find --app ", "sess find --branch fi"):
+        assert offered(shells, shell, line) in ([], ["message: the daemon does not answer"])
+    assert static
+    assert time.monotonic() - middle < 3 * (middle - begun + 2)
+
+
+def test_bash_lists_why_it_offers_nothing(shells: Shells, hung: Daemon) -> None:
+    """At the second Tab. Of two that begin differently nothing gets into the line."""
+    script = 'COMP_WORDS=(sess show ""); COMP_CWORD=2; COMP_TYPE=63; __sess_complete; printf "%s\\n" "${COMPREPLY[@]}"'
+    assert shells.run("bash", script) == " \n(the daemon does not answer)\n"
 
 
 def test_zsh_says_why_it_offers_nothing(shells: Shells, hung: Daemon) -> None:

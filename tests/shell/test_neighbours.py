@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.daemon import REPOSITORY, until
-from tests.shell.conftest import LOAD, Shells
+from tests.shell.conftest import LOAD, Shells, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,17 +99,6 @@ RECIPES = dict(
     )
 )
 """The code in docs/shell.md, in its order."""
-
-START = {"bash": "bash --noprofile --rcfile {}", "zsh": "env ZDOTDIR={} zsh", "fish": "env XDG_CONFIG_HOME={} fish"}
-
-
-def started(shells: Shells, shell: str, rc: str) -> str:
-    """Return the command that starts *shell* with the start file *rc*."""
-    folder = shells.home.path / "start"
-    path = {"bash": folder / "rc", "zsh": folder / ".zshrc", "fish": folder / "fish" / "config.fish"}[shell]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(rc)
-    return START[shell].format(path if shell == "bash" else folder)
 
 
 @pytest.mark.parametrize("shell", LOAD)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sess import picker
 from tests.daemon import Daemon, until
-from tests.shell.conftest import LOAD, Shells
+from tests.shell.conftest import LOAD, SHELLS, Shells, started
+from tests.shell.test_prompt import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +40,11 @@ def picking(home: Home, daemon: Daemon, shells: Shells, tmp_path: Path) -> dict[
     return ids
 
 
-def without_fzf(shells: Shells) -> str:
-    """Return a PATH with all that is needed but fzf."""
+def without_fzf(shells: Shells, *more: str) -> str:
+    """Return a PATH with all that is needed, and *more*, but fzf."""
     folder = shells.home.path / "few"
     folder.mkdir()
-    for name in ("sh", "cat", "git", "env", "sleep"):
+    for name in ("sh", "cat", "git", "env", "sleep", *more):
         (folder / name).symlink_to(str(shutil.which(name)))
     return f"{shells.home.path / 'bin'}:{folder}"
 
@@ -131,28 +133,27 @@ def test_without_fzf_it_is_a_numbered_list(
     assert f"resumed in {tmp_path}" in terminal.screen.replace("\n", "")
 
 
+VI = {"bash": "set -o vi\n", "zsh": "bindkey -v\n", "fish": "fish_vi_key_bindings\n"}
+
+
+def interactive(shells: Shells, shell: str, before: str = "", after: str = "", path: str = "$PATH") -> str:
+    """Return the command that starts *shell* with the code between *before* and *after*, and the prompt ``ready>``."""
+    prompt = {
+        "bash": "PS1='ready> '\n",
+        "zsh": "PROMPT='ready> '\n",
+        "fish": "function fish_prompt; echo 'ready> '; end\nfunction fish_mode_prompt; end\n",
+    }[shell]
+    return f"env PATH={path} " + started(shells, shell, QUIET[shell] + before + LOAD[shell] + after + prompt)
+
+
 @with_fzf
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_key_of_the_shell_opens_it(
     shells: Shells, picking: dict[str, str], tmux: Callable[[], Tmux], shell: str, tmp_path: Path
 ) -> None:
     """Alt-S; what was typed is untouched when nothing is chosen, and what is chosen is resumed."""
-    rc = {
-        "bash": f"SESS_LINES=0\n{LOAD['bash']}PS1='ready> '\n",
-        "zsh": f"SESS_LINES=0\n{LOAD['zsh']}PROMPT='ready> '\n",
-        "fish": f"set -g SESS_LINES 0\n{LOAD['fish']}function fish_prompt; echo 'ready> '; end\n",
-    }[shell]
-    folder = shells.home.path / "start"
-    path = {"bash": folder / "rc", "zsh": folder / ".zshrc", "fish": folder / "fish" / "config.fish"}[shell]
-    path.parent.mkdir(parents=True)
-    path.write_text(rc)
-    start = {
-        "bash": f"bash --noprofile --rcfile {path}",
-        "zsh": f"env ZDOTDIR={folder} zsh",
-        "fish": f"env XDG_CONFIG_HOME={folder} fish",
-    }
     terminal = tmux()
-    terminal.start(start[shell])
+    terminal.start(interactive(shells, shell))
     until(lambda: "ready>" in terminal.screen)
     terminal.type("echo half a line")
     terminal.keys("M-s")
@@ -166,6 +167,111 @@ def test_a_key_of_the_shell_opens_it(
     terminal.keys("Enter")
     until(lambda: f"resumed in {tmp_path}" in terminal.screen.replace("\n", ""))
     assert f"sess resume {picking['Fix double charge']}" in terminal.screen.replace("\n", "")
+
+
+@with_fzf
+@pytest.mark.parametrize("when", ["before the line", "after the line"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_key_opens_it_in_vi_mode(
+    shells: Shells, picking: dict[str, str], tmux: Callable[[], Tmux], shell: str, when: str
+) -> None:
+    """While inserting, and in command mode."""
+    before, after = (VI[shell], "") if when == "before the line" else ("", VI[shell])
+    terminal = tmux()
+    terminal.start(interactive(shells, shell, before, after))
+    until(lambda: "ready>" in terminal.screen)
+    terminal.keys("M-s")
+    until(lambda: "Newest of all" in terminal.screen)
+    terminal.keys("Escape")
+    until(lambda: "Newest of all" not in terminal.screen)
+    terminal.type("echo command ")
+    until(lambda: "echo command" in terminal.screen)
+    terminal.keys("Escape")
+    # `D` deletes what is under the cursor in command mode only.
+    terminal.type("bD")
+    until(lambda: "echo command" not in terminal.screen)
+    terminal.keys("M-s")
+    until(lambda: "Newest of all" in terminal.screen)
+    terminal.type("title:older")
+    until(lambda: "Newest of all" not in terminal.screen)
+    terminal.keys("Enter")
+    until(lambda: f"--resume {picking['Older task']}" in terminal.screen.replace("\n", ""))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_key_opens_the_numbered_list_too(
+    shells: Shells, picking: dict[str, str], tmux: Callable[[], Tmux], shell: str
+) -> None:
+    """A shell has the terminal raw then: still the line is shown and edited, and Enter, Esc and Ctrl-C work."""
+    path = without_fzf(shells, shell)
+    terminal = tmux()
+    terminal.start(interactive(shells, shell, path=path))
+    until(lambda: "ready>" in terminal.screen)
+    terminal.type("echo half a line")
+    until(lambda: "half a line" in terminal.screen)
+    # An empty line, Esc, Ctrl-C and Ctrl-D leave it, and the shell has its line and its terminal as before.
+    for number, key in enumerate(("Enter", "Escape", "Up", "C-c", "C-d"), 1):
+        terminal.keys("M-s")
+        until(lambda: terminal.history.count("search for:") == number)  # noqa: B023 - called at once
+        terminal.keys(key)
+        until(lambda: terminal.screen.rstrip().endswith("ready> echo half a line"))
+    terminal.keys("C-u")
+    terminal.type("echo 'still' works")
+    terminal.keys("Enter")
+    until(lambda: "\nstill works" in terminal.screen)
+    terminal.keys("M-s")
+    until(lambda: terminal.screen.rstrip().endswith("search for:"))
+    terminal.type("doublx")
+    terminal.keys("BSpace")
+    terminal.type("e")
+    until(lambda: terminal.screen.rstrip().endswith("search for: double"))
+    terminal.keys("Enter")
+    until(lambda: terminal.screen.rstrip().endswith("search for:"))
+    terminal.type("1")
+    terminal.keys("Enter")
+    until(lambda: f"--resume {picking['Fix double charge']}" in terminal.screen.replace("\n", ""))
+
+
+@with_fzf
+def test_what_somebody_set_for_fzf_changes_nothing_but_colors(
+    shells: Shells, picking: dict[str, str], tmux: Callable[[], Tmux], tmp_path: Path
+) -> None:
+    """Each of these makes another fzf of it."""
+    settings = [
+        *("--multi --print0 --read0", "--expect=f1 --print-query", "--filter=zzz", "--query=zzz --exact"),
+        *("--bind=enter:abort", "--bind=start:abort", "--bind=ctrl-m:print-query", "--select-1 --exit-0"),
+        *("--with-nth=1 --delimiter=x --nth=9", "--header-lines=9", "--no-such-option", "--preview=false --sync"),
+    ]
+    (tmp_path / "opts").write_text("--filter=zzz\n")
+    environments = [f"FZF_DEFAULT_OPTS='{each}'" for each in settings]
+    environments += [f"FZF_DEFAULT_OPTS_FILE={tmp_path}/opts", "FZF_DEFAULT_COMMAND='echo zzz'"]
+    script = "".join(
+        f"env {each} sess pick --print-id title:older > {tmp_path}/{number}\n"
+        for number, each in enumerate(environments)
+    )
+    (tmp_path / "script").write_text(script + "sleep 60\n")
+    terminal = tmux()
+    terminal.start(f"sh {tmp_path}/script")
+    for number, environment in enumerate(environments):
+        chosen = tmp_path / str(number)
+        until(lambda: chosen.exists() and "enter prints the id" in terminal.screen)  # noqa: B023 - called at once
+        until(lambda: "1/1" in terminal.screen and "Older task" in terminal.screen)
+        terminal.keys("Enter")
+        until(chosen.read_text)
+        assert chosen.read_text() == picking["Older task"] + "\n", environment
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (b"--color=light --multi", b"--color=light"),
+        (b"--height 40% --color 'fg:1,bg:2' --border", b"--color=fg:1,bg:2"),
+        (b"--multi", b""),
+    ],
+)
+def test_the_colors_for_fzf_stay(given: bytes, kept: bytes) -> None:
+    environment = {b"FZF_DEFAULT_OPTS": given, b"FZF_DEFAULT_COMMAND": b"x", b"HOME": b"/"}
+    assert picker.fzf_environment(environment) == {b"FZF_DEFAULT_OPTS": kept, b"HOME": b"/", b"SHELL": b"/bin/sh"}
 
 
 @with_fzf
@@ -205,6 +311,11 @@ def test_without_a_terminal_it_says_so(shells: Shells, daemon: Daemon) -> None:
 def test_it_starts_the_daemon(home: Home, shells: Shells, tmux: Callable[[], Tmux]) -> None:
     home.claude_session("Only one")
     terminal = tmux()
-    terminal.start("sess pick; sleep 60")
-    until(lambda: "Only one" in terminal.screen)
-    subprocess.run([sys.executable, "-m", "sess", "stop"], env=home.env, capture_output=True, timeout=60, check=True)
+    terminal.start("env -u SESS_NO_SPAWN sess pick; sleep 60")
+    try:
+        until(lambda: "Only one" in terminal.screen)
+    finally:
+        terminal.end()
+        until(lambda: len(home.processes()) <= 1)  # what a preview asks would start it again
+        asked = [sys.executable, "-m", "sess", "stop"]
+        subprocess.run(asked, env=home.env, capture_output=True, timeout=60, check=False)

@@ -91,7 +91,7 @@ def complete(shells: Shells, shell: str, line: str) -> str:
     """Return what a shell offers for *line*."""
     words = line.split(" ")
     script = {
-        "bash": f"COMP_WORDS=({line.rpartition(' ')[0]} '{words[-1]}'); COMP_CWORD={len(words) - 1}; "
+        "bash": f"COMP_TYPE=63; COMP_WORDS=({line.rpartition(' ')[0]} '{words[-1]}'); COMP_CWORD={len(words) - 1}; "
         '__sess_complete; printf "%s\\n" "${COMPREPLY[@]}"',
         "fish": f"complete -C '{line}'",
     }

@@ -24,6 +24,10 @@ Row = dict[str, Any]
 
 _LIMIT = 50
 _TMUX_SESSION = "sess"
+_WINDOW = "#{pane_id} #{pane_pid}"
+"""What tells a window from any other, also of a server that ended and was started again."""
+_SETTLED = 2.0
+"""Seconds after which a window that is still there counts as started."""
 _DESCRIPTION = """\
 List the sessions that ended without being closed: by a crash, a reboot, a kill.
 In a terminal, ask which of them to resume; more than one needs --tmux.\
@@ -110,19 +114,38 @@ def _in_tmux(call: Call, rows: Sequence[Row]) -> int:
     tmux = shutil.which("tmux")
     if tmux is None:
         raise Problem("no-program", "reopen: tmux is not installed")
-    started = "TMUX" in os.environ
+    inside = "TMUX" in os.environ
+    windows = []
     for row in rows:
         # A title may hold anything, and tmux expands what is in a window's name; an id cannot.
-        window = ["-n", f"{row['app']}-{row['id'][:8]}", *ourselves(), "resume", row["id"]]
-        where = ["new-window", "-d"] if started else ["new-session", "-d", "-s", _TMUX_SESSION]
-        if not started and _has_session(tmux):
+        window = ["-P", "-F", _WINDOW, "-n", f"{row['app']}-{row['id'][:8]}", *ourselves(), "resume", row["id"]]
+        where = ["new-window", "-d"] if inside else ["new-session", "-d", "-s", _TMUX_SESSION]
+        if not inside and _has_session(tmux):
             where = ["new-window", "-d", "-t", f"{_TMUX_SESSION}:"]
-        done = subprocess.run([tmux, *where, *window], check=False)  # noqa: S603 - no shell; ids are checked by the plan
+        done = subprocess.run([tmux, *where, *window], check=False, capture_output=True, text=True)  # noqa: S603 - no shell; ids are checked by the plan
         if done.returncode:
-            return NO_PROGRAM
-    if rows and not started:
-        call.emit(1, f"{render.count(len(rows), 'window')} in tmux; `tmux attach -t {_TMUX_SESSION}` shows them\n")
-    return DONE
+            raise Problem("no-program", f"reopen: tmux opens no window: {clean(done.stderr)}")
+        windows.append((done.stdout.strip(), row))
+    there = _lasting(tmux, windows)
+    ended = [row for window, row in windows if window not in there]
+    if len(ended) < len(rows) and not inside:
+        started = render.count(len(rows) - len(ended), "window")
+        call.emit(1, f"{started} in tmux; `tmux attach -t {_TMUX_SESSION}` shows them\n")
+    for row in ended:
+        title = clean(row["title"]) or "(no title)"
+        call.emit(2, f"sess: reopen: its window closed at once: {title}\n  `sess resume {row['id']}` says why.\n")
+    return NO_PROGRAM if ended else DONE
+
+
+def _lasting(tmux: str, windows: Sequence[tuple[str, Row]]) -> set[str]:
+    """Return the windows of tmux after `_SETTLED` seconds, or as soon as none of *windows* is left."""
+    deadline = time.monotonic() + _SETTLED
+    while True:
+        asked = [tmux, "list-panes", "-a", "-F", _WINDOW]
+        there = set(subprocess.run(asked, check=False, capture_output=True, text=True).stdout.splitlines())  # noqa: S603 - fixed words
+        if time.monotonic() > deadline or not there.intersection(window for window, _ in windows):
+            return there
+        time.sleep(0.05)
 
 
 def _has_session(tmux: str) -> bool:

@@ -28,6 +28,8 @@ complete -c sess -n '__fish_seen_subcommand_from find' -l sync -d 'compare the i
 complete -c sess -n '__fish_seen_subcommand_from find' -l json -d 'one JSON object a line'
 complete -c sess -n '__fish_seen_subcommand_from find' -l tsv -d 'with tabs, as without a terminal'
 complete -c sess -n '__fish_seen_subcommand_from find' -l ids -d 'one id a line'
+complete -c sess -n '__fish_seen_subcommand_from find' -l long -d 'nothing shortened, and the time by the clock'
+complete -c sess -n '__fish_seen_subcommand_from find' -l plain -d 'sentences, without columns: for a screen reader'
 complete -c sess -n '__fish_seen_subcommand_from find' -l help -d 'what there is'
 complete -c sess -n '__fish_seen_subcommand_from show' -l json -d 'one JSON object, with both prompts in full'
 complete -c sess -n '__fish_seen_subcommand_from show' -l help -d 'what there is'

@@ -1,6 +1,8 @@
 # Made by `python -m tools.completions` from the parsers of the commands.
 
 _sess() {
+  setopt local_options ${_comp_options-} # those that the functions of compinit need
+  local IFS=$' \t\n'
   local -a commands options values shown lines
   local command=$words[2] takes=
   if (( CURRENT == 2 )); then
@@ -25,7 +27,7 @@ _sess() {
   fi
   if [[ $words[CURRENT] == -* ]]; then
     case $command in
-    find) options=('--app:only this agent; may be repeated' '--cwd:only sessions in this folder or below' '--here:only sessions in the current folder or below' '--branch:only branches with this in their name' '--since:last active since: 45m 3h 2d 1w, 2026-11-30' '--until:last active until then' '--limit:at most so many; 20 if not given' '--all:also sub-agents, SDK runs, what was deleted' '--sort:what comes first' '--sync:compare the index with the disk first' '--json:one JSON object a line' '--tsv:with tabs, as without a terminal' '--ids:one id a line' '--help:what there is') ;;
+    find) options=('--app:only this agent; may be repeated' '--cwd:only sessions in this folder or below' '--here:only sessions in the current folder or below' '--branch:only branches with this in their name' '--since:last active since: 45m 3h 2d 1w, 2026-11-30' '--until:last active until then' '--limit:at most so many; 20 if not given' '--all:also sub-agents, SDK runs, what was deleted' '--sort:what comes first' '--sync:compare the index with the disk first' '--json:one JSON object a line' '--tsv:with tabs, as without a terminal' '--ids:one id a line' '--long:nothing shortened, and the time by the clock' '--plain:sentences, without columns: for a screen reader' '--help:what there is') ;;
     show) options=('--json:one JSON object, with both prompts in full' '--help:what there is') ;;
     resume) options=('--last:the newest session in the current folder or below' '--dir:in this folder instead of its own' '--fork:in a copy of it, under a new id' '--yes:go on where it would ask' '--allow-loose:carry permissions that are looser than the default' '--no-carry:leave model and effort to the agent' '--print:print the command instead of running it' '--json:with --print: the command and every check, as JSON' '--help:what there is') ;;
     pick) options=('--here:begin with the current folder and below' '--all:begin with hidden sessions too' '--print-id:print the id that was chosen, and do nothing else' '--help:what there is') ;;

@@ -4,11 +4,12 @@
 # Sets SESS_PROMPT, SESS_COUNT and SESS_WAITING from the snapshot of the current folder; on entering it, lists its
 # sessions. fish keeps $status and $pipestatus over an event.
 function __sess_prompt --on-event fish_prompt
+    set -l IFS \n' '\t # set to nothing it would leave what commands print in one piece
     set -l lines 0
     if test "$PWD" != "$__sess_pwd"
         set -g __sess_pwd $PWD
         set lines 1
-        set -q SESS_LINES[1]; and set lines $SESS_LINES
+        string match -qr '^[0-9]{1,2}\z' -- "$SESS_LINES"; and set lines $SESS_LINES
         # Without symbolic links, as agents record it. $PWD, if inherited in the locale C, is not what it should be.
         set -g __sess_path (path resolve -Z -- . | string split0)
         set -l name (string escape --style=url -- $__sess_path | string replace -ra '%..|[^A-Za-z0-9]' -)
@@ -17,7 +18,7 @@ function __sess_prompt --on-event fish_prompt
     set -g SESS_PROMPT
     set -g SESS_COUNT 0
     set -g SESS_WAITING 0
-    test -r "$__sess_file"; or return
+    test -f "$__sess_file" -a -r "$__sess_file"; or return
     # Reading is several times as fast as splitting in a command substitution.
     begin
         set -l record
@@ -25,7 +26,16 @@ function __sess_prompt --on-event fish_prompt
         test "$record" = 'sess 1'; or return
         while read -z record
             test "$record" = "$__sess_path"; or continue
-            read -z -g -d \x1f SESS_COUNT SESS_WAITING SESS_PROMPT
+            set -l count
+            set -l waiting
+            set -l text
+            read -z -d \x1f count waiting text
+            # No daemon writes controls, or here what a prompt would expand.
+            string match -qr '^[0-9]{1,12}\+?\x1f[0-9]{1,12}\x1f[^\x00-\x1f\x7f-\x9f$`\\\\%!]+\z' -- "$count"\x1f"$waiting"\x1f"$text"
+            or return
+            set -g SESS_COUNT $count
+            set -g SESS_WAITING $waiting
+            set -g SESS_PROMPT $text
             test $lines -gt 0; and __sess_show $lines
             break
         end
@@ -47,10 +57,13 @@ function __sess_show
     # fish has no clock: the age of a file and when it was written make one.
     set -l now (math (path mtime -- $__sess_file) + (path mtime --relative -- $__sess_file))
     set -l columns 80
-    test "$COLUMNS" -gt 20 2>/dev/null; and set columns $COLUMNS
+    string match -qr '^[0-9]{2,4}\z' -- "$COLUMNS"; and test $COLUMNS -gt 20; and set columns $COLUMNS
+    test $columns -lt 40; and set lead ''
     set -l id
     while test $argv -gt 0; and read -z -d \x1f id app updated moment live branch below title
         string match -q '/*' -- $id; and break
+        string match -qr '^[0-9]{1,12}\z' -- "$updated"; or break
+        string match -qr '[\x00-\x1f\x7f-\x9f]' -- "$live$branch$title"; and break
         set argv (math $argv - 1)
         set -l minutes (math "floor(($now - $updated) / 60)")
         set -l age "$minutes min ago"
@@ -68,9 +81,10 @@ function __sess_show
         set -l line "$age · $title"
         test -n "$branch"; and set line "$branch · $line"
         set -l waiting
-        test "$live" = waiting; and set waiting "$bold"waiting"$normal · "
-        set line (string sub -l (math $columns - (string length -- $lead)) -- $line)
-        printf '%s\n' "$dim$lead$normal$waiting$dim$line$normal"
+        test "$live" = waiting; and set waiting 'waiting · '
+        set -l room (math $columns - (string length --visible -- "$lead$waiting"))
+        set line (string shorten --max $room -- $line)
+        printf '%s\n' "$dim$lead$normal$bold$waiting$normal$dim$line$normal"
         set lead '  '
     end
 end
@@ -87,7 +101,8 @@ end
 set -g SESS_PROMPT
 set -g SESS_COUNT 0
 set -g SESS_WAITING 0
-set -g __sess_pwd
+# Loaded again, it has not entered the folder again.
+set -q __sess_pwd; or set -g __sess_pwd
 if status is-interactive
     set -q SESS_KEY; or set -g SESS_KEY \es
     test -n "$SESS_KEY"; and bind $SESS_KEY __sess_pick
