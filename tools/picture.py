@@ -21,7 +21,8 @@ WIDTH, HEIGHT, MARGIN = 8.4, 20, 24
 """Pixels of a character cell at a font size of 14, and around the text."""
 COLOURS = {
     "": "#d7dae0", "31": "#f07178", "32": "#a5d67a", "33": "#f0c674", "34": "#7aa6f0", "35": "#c9a0f0",
-    "36": "#70cfd8", "37": "#d7dae0", "90": "#7f8794",
+    "36": "#70cfd8", "37": "#d7dae0", "90": "#7f8794", "93": "#f5dc9a",
+    "94": "#a3c3f7", "95": "#dcc2f7",
 }  # fmt: skip
 _STYLE = re.compile(r"\x1b\[([\d;]*)m")
 

@@ -96,7 +96,7 @@ def _one(call: Call, rows: Sequence[Row]) -> Row:
     while answer := line(call, f"Which one, 1 to {len(shown)}? "):
         if answer.isdecimal() and 1 <= int(answer) <= len(shown):
             return shown[int(answer) - 1]
-    raise Problem("ambiguous", "not resumed: none was chosen")
+    raise Problem("ambiguous", "not resumed: none was chosen", "`sess show ID` tells more of one.")
 
 
 def _store(root: str) -> str:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 START = 10.0
 """Seconds that a daemon has to end, and a new one to answer."""
 
+EXAMINATION = 300.0
+"""Seconds for an answer to ``doctor``, for which the whole index is read."""
+
 # -I, but for -s: with `pip install --user` the daemon lies in the user's own folder of packages.
 DAEMON = (sys.executable, "-E", "-P", "-m", "sessiond")
 
@@ -76,6 +79,8 @@ def ask(paths: Paths, request: dict[str, Any]) -> Answer:
     pending = b""
     try:
         with closing(connect(paths)) as connection:
+            if request["op"] == "doctor":
+                connection.settimeout(EXAMINATION)
             connection.sendall(json.dumps(request).encode() + b"\n")
             while data := connection.recv(1 << 16):
                 *lines, pending = (pending + data).split(b"\n")
@@ -133,9 +138,7 @@ def ensure(paths: Paths, command: Sequence[str] = DAEMON) -> None:
         return
     if problem := socket_path_problem(paths.socket, sys.platform):
         raise Problem("unreachable", f"no daemon can be started: {problem}", "Set SESS_RUNTIME_DIR to a shorter path.")
-    # The outermost first: made on the way to another one, a folder would be open to others.
-    for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
-        make_private(folder)
+    make_folders(paths)
     with startup_lock(paths):
         deadline = time.monotonic() + START
         version = running(paths)
@@ -182,7 +185,18 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def make_private(folder: str) -> None:
+def make_folders(paths: Paths) -> None:
+    """Create the daemon's folders. Raises Problem when one cannot be, or is not this user's alone."""
+    # Those that are made on the way have the mode that the umask leaves them.
+    umask = os.umask(0o077)
+    try:
+        for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
+            _make_private(folder)
+    finally:
+        os.umask(umask)
+
+
+def _make_private(folder: str) -> None:
     """Create *folder* for this user alone. Raises Problem when it is there and is not."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -200,7 +214,7 @@ def make_private(folder: str) -> None:
 @contextmanager
 def startup_lock(paths: Paths) -> Iterator[None]:
     """Hold the lock by which of several clients one starts the daemon. Its file stays: a lock is an inode."""
-    lock = os.open(paths.runtime + "/startup.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = _opened(paths.runtime + "/startup.lock", os.O_RDWR)
     try:
         for _ in until(time.monotonic() + 2 * START):  # its holder may wait for an end and for a start
             try:
@@ -232,10 +246,11 @@ def wait_for_lock(paths: Paths, deadline: float, enough: Callable[[], bool] = la
                 return
     finally:
         os.close(lock)
+    pid = daemon_pid(paths)
     raise Problem(
         "unreachable",
         f"a daemon holds {paths.lock} and does not answer",
-        f"End it with `kill -9 {daemon_pid(paths) or 'PID'}` and try again; its log: {paths.log}",
+        f"{f'End it with `kill -9 {pid}` and try again' if pid else 'Try again'}; its log: {paths.log}",
     )
 
 
@@ -267,8 +282,7 @@ def _start(paths: Paths, command: Sequence[str], deadline: float) -> None:
     """Start *command* detached from the terminal, and wait until it answers."""
     import subprocess
 
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    log = os.open(paths.log, flags, 0o600)
+    log = _opened(paths.log, os.O_WRONLY | os.O_APPEND)
     before = os.fstat(log).st_size
     child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
         command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, umask=0o077
@@ -290,6 +304,19 @@ def _start(paths: Paths, command: Sequence[str], deadline: float) -> None:
         f"the daemon was started and does not answer within {START:.0f} s",
         f"Try again; its log: {paths.log}",
     )
+
+
+def _opened(path: str, flags: int) -> int:
+    """Return a descriptor of the file of ours at *path*, made if it is missing; raises Problem."""
+    try:
+        # O_NONBLOCK: a FIFO in its place would hang us.
+        return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Problem(
+            "unreachable",
+            f"no daemon can be started: {path}: {error.strerror}",
+            "Make its folder writable and leave 1 MB free there, and nothing but a file in its place.",
+        ) from None
 
 
 def _last_line(path: str, start: int) -> str:

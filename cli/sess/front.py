@@ -10,10 +10,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from sess.options import nearest, split
+from sess.options import split
 from sessiond import __version__
 from sessiond.protocol import HANDED_BACK, PROTOCOL, Answer, Problem
-from sessiond.text import clean
+from sessiond.text import clean, nearest
 
 if TYPE_CHECKING:
     import argparse
@@ -49,14 +49,15 @@ LOCAL = frozenset({"resume", "pick", "reopen", "watch", "prompt", "service", "do
 """Commands that need the person's terminal or become another program: the client's own process runs them."""
 
 _LIST = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
-_HELP = f"""\
+HELP = f"""\
 usage: sess COMMAND [OPTION…]
 
 Finds any coding-agent session again.
 
 {_LIST}
 
-Without a command it lists the most recent sessions; it takes what `find` takes.
+Without a command it takes what `find` takes; without a word it lists the most
+recent sessions of this folder.
 `sess COMMAND --help` says more. `sess --version` prints the version.
 """
 
@@ -141,7 +142,7 @@ def run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local: 
 def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local: bool) -> int:
     first = words[0] if words else ""
     if first in ("-h", "--help"):
-        emit(1, _HELP)
+        emit(1, HELP)
         return 0
     if first == "--version":
         emit(1, f"sess {__version__}\n")
@@ -166,7 +167,5 @@ def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local:
     options, operands = parser.read(words)
     if name in LOCAL and not local:
         return HANDED_BACK
-    code = command.run(Call(options, operands, context, lambda request: ask({"v": PROTOCOL, **request}), emit))
-    if not first and context.stderr_is_terminal:
-        emit(2, "`sess find WORDS` searches; `sess --help` lists the commands.\n")
-    return code
+    options.bare = not first
+    return command.run(Call(options, operands, context, lambda request: ask({"v": PROTOCOL, **request}), emit))

@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from sessiond.protocol import Problem
+from sessiond.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,10 +69,3 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words before and after the first ``--``, which ends the options."""
     end = words.index("--") if "--" in words else len(words)
     return list(words[:end]), list(words[end + 1 :])
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the one of *known* that *word* may be a slip of the fingers for, or ``""``."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word, list(known), 1)), "")

@@ -142,10 +142,12 @@ def connect(paths: "Paths", patience: float = SILENCE) -> _socket.socket:
     """
     uid = posix.getuid()
     if why := exposure(paths.runtime, uid):
+        from sess.quoting import quoted
+
         raise Problem(
             "refused",
             f"the daemon is not asked: {why}",
-            f"Make the folder yours alone (chmod 700 {paths.runtime}), or set SESS_RUNTIME_DIR to one that is.",
+            f"Make the folder yours alone (chmod 700 {quoted(paths.runtime)}), or set SESS_RUNTIME_DIR to one that is.",
         )
     found = posix.lstat(paths.socket)
     if found.st_uid != uid or found.st_mode & 0o170000 != 0o140000:
@@ -176,13 +178,20 @@ def hung(paths: "Paths") -> Problem:
 
 
 def daemon_pid(paths: "Paths") -> int:
-    """Return the process id that the daemon noted in its lock, or 0."""
+    """Return the process id of the daemon that holds the lock, or 0: what one that ended noted may be another's now."""
+    import fcntl
+
     try:
         lock = posix.open(paths.lock, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
         return 0
-    noted = posix.read(lock, 64)  # "pid 4711, version 0.1.0"
-    posix.close(lock)
+    noted = b""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        noted = posix.read(lock, 64)  # "pid 4711, version 0.1.0"
+    finally:
+        posix.close(lock)
     pid = noted.removeprefix(b"pid ").partition(b",")[0]
     return int(pid) if pid.isdigit() else 0
 
@@ -205,7 +214,8 @@ def write(fd: int, data: bytes) -> None:
                 return
             if isinstance(error, BrokenPipeError):
                 posix._exit(PIPE_CLOSED)  # noqa: SLF001 - its public name is in `os`
-            raise Problem("internal", f"the output could not be written: {error.strerror}") from None
+            why = f"the output could not be written: {error.strerror}"
+            raise Problem("internal", why, "Free some room there, or write it elsewhere.") from None
 
 
 def _occupy_closed_descriptors() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from datetime import UTC, datetime
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from wcwidth import wcswidth
@@ -25,24 +25,36 @@ _TITLE = 24
 """Width of a title below which it takes from the other columns."""
 _SHORT_ID = 8
 
+_UNITS = {"m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month", "y": "year"}
+
 _FIELDS = {"app": "app", "id": "id", "branch": "branch", "folder": "cwd", "title": "title"}
 """What a query calls each column that it looks at."""
 
 _MATCH, _DIM, _RECENT, _ID = "1;31", "2", "32", "36"
+_LIVE = {"busy": "32", "waiting": "1;33", "idle": ""}
+_APPS = ("34", "33", "35", "94", "93", "95")
+"""Colors that tell agents apart: none that a match, a recent age or an id has."""
 
 
-def table(rows: Sequence[Row], terms: Sequence[Term], context: Context, now: float) -> str:
-    """Return *rows* in columns that fit the terminal; where it has colors, *terms* are highlighted."""
+def table(rows: Sequence[Row], terms: Sequence[Term], context: Context, now: float, **instead: Sequence[str]) -> str:
+    """Return *rows* in columns that fit the terminal, a line each; where it has colors, *terms* are highlighted.
+
+    *Instead* of what a column has by itself it gets the texts of its name, which are clean.
+    """
     tags = [_tag(row) for row in rows]
     texts = {
-        "age": [age(_updated(row), now) for row in rows],
+        "age": [age(updated(row), now) for row in rows],
         "app": [clean(row["app"]) for row in rows],
         "id": short_ids([clean(row["id"]) for row in rows]),
         "branch": [clean(row["branch"] or "") for row in rows],
         "folder": [clean(folder(row["cwd"] or "", context.home)) for row in rows],
         "title": [tag + (clean(row["title"]) or "(no title)") for row, tag in zip(rows, tags, strict=True)],
+        **instead,
     }
-    rooms = _fit({name: max(map(wcswidth, column)) for name, column in texts.items()}, context.columns)
+    rooms = _fit(texts, context.columns)
+    if rooms["folder"] < max(map(wcswidth, texts["folder"])):
+        texts["folder"] = _without_common(texts["folder"])
+        rooms = _fit(texts, context.columns)
     lines, left = [""] * len(rows), context.columns
     for name, room in rooms.items():
         if not room:
@@ -63,7 +75,7 @@ def tsv(rows: Sequence[Row]) -> str:
     """Return *rows* as id, app, last activity (ISO 8601, UTC), branch, folder and title, separated by tabs."""
     return "".join(
         "\t".join(clean(row[key] or "") for key in ("id", "app"))
-        + f"\t{_iso(_updated(row))}\t"
+        + f"\t{_iso(updated(row))}\t"
         + "\t".join(clean(row[key] or "") for key in ("branch", "cwd", "title"))
         + "\n"
         for row in rows
@@ -98,9 +110,12 @@ def age(moment: int, now: float) -> str:
 
 
 def ago(moment: int, now: float) -> str:
-    """Return `age` as a part of a sentence."""
+    """Return `age` in words, as a part of a sentence."""
     short = age(moment, now)
-    return "just now" if short == "now" else f"{short} ago"
+    if short == "now":
+        return "just now"
+    unit = short.lstrip("0123456789")
+    return f"{count(int(short.removesuffix(unit)), _UNITS[unit])} ago"
 
 
 def local_time(moment: int) -> str:
@@ -192,7 +207,7 @@ def highlight(text: str, terms: Sequence[str]) -> str:
             marks[first:last] = b"\1" * (last - first)
             start = folded.find(term, end)
     runs = groupby(zip(text, marks, strict=True), key=lambda pair: pair[1])
-    return "".join(_paint("".join(c for c, _ in run), _MATCH if marked else "") for marked, run in runs)
+    return "".join(paint("".join(c for c, _ in run), _MATCH if marked else "") for marked, run in runs)
 
 
 def _folded(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -229,8 +244,18 @@ def _fitting(text: str, room: int) -> int:
     return bisect_right(range(len(text) + 1), room, key=lambda n: wcswidth(text[:n])) - 1
 
 
-def _fit(natural: dict[str, int], columns: int) -> dict[str, int]:
-    """Return the width of each column, 0 to leave it out, so that all fit; *natural* is what each would like."""
+def _without_common(paths: Sequence[str]) -> list[str]:
+    """Return *paths* with ``…`` for the folders that all of them are in, when those are more than ``~``."""
+    above = [path.split("/")[:-1] for path in set(paths) if path]
+    common = "/".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*above, strict=False)))
+    if common in ("", "~") or len(above) < 2:
+        return list(paths)
+    return [path and "…" + path[len(common) :] for path in paths]
+
+
+def _fit(texts: Mapping[str, Sequence[str]], columns: int) -> dict[str, int]:
+    """Return the width of each column of *texts*, 0 to leave it out, so that all fit."""
+    natural = {name: max(map(wcswidth, column)) for name, column in texts.items()}
     widths = {
         **natural,
         "branch": min(natural["branch"], 24),
@@ -241,7 +266,10 @@ def _fit(natural: dict[str, int], columns: int) -> dict[str, int]:
     def spare() -> int:
         return columns + _GAP - sum(width + _GAP for width in widths.values() if width)
 
-    for name, most in (("folder", 16), ("branch", 12), ("branch", 0), ("app", 0), ("folder", 0)):
+    for name, most in (
+        *(("folder", 16), ("branch", 12), ("branch", 0)),
+        *(("title", 16), ("folder", 0), ("title", 6), ("app", 0)),
+    ):
         if spare() < 0:
             widths[name] = min(widths[name], most)
     for name in ("title", "folder", "branch"):
@@ -252,27 +280,34 @@ def _fit(natural: dict[str, int], columns: int) -> dict[str, int]:
 
 def _colored(name: str, text: str, row: Row, tag: str, terms: Sequence[str], now: float) -> str:
     if name == "age":
-        seconds = now - _updated(row) / 1000
-        return _paint(text, _RECENT if seconds < 3600 else _DIM if seconds > 7 * 86400 else "")
+        seconds = now - updated(row) / 1000
+        return paint(text, _RECENT if seconds < 3600 else _DIM if seconds > 7 * 86400 else "")
     if name == "title" and tag and text.startswith(tag):
-        return _paint(tag, _DIM) + highlight(text.removeprefix(tag), terms)
+        return paint(tag, _LIVE.get(row["live"], _DIM)) + highlight(text.removeprefix(tag), terms)
     if name == "title" and not row["title"]:
-        return _paint(text, _DIM)
+        return paint(text, _DIM)
     marked = highlight(text, terms)
-    return _paint(text, _ID) if name == "id" and marked == text else marked
+    if marked == text and name in ("id", "app"):
+        return paint(text, _ID if name == "id" else _APPS[sum(text.encode()) % len(_APPS)])
+    return marked
 
 
-def _paint(text: str, code: str) -> str:
+def paint(text: str, code: str) -> str:
+    """Return *text* in the colors of *code*, an SGR parameter; as it is without one."""
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
+def states(row: Row) -> str:
+    """Return what is unusual about *row*, in words after commas."""
+    return clean(", ".join(filter(None, [row["live"], row["archived"] and "archived", row["hidden"]])))
+
+
 def _tag(row: Row) -> str:
-    """Return in brackets what is unusual about *row*."""
-    states = [*filter(None, [row["live"], row["archived"] and "archived", row["hidden"]])]
-    return f"[{clean(', '.join(states))}] " if states else ""
+    return f"[{said}] " if (said := states(row)) else ""
 
 
-def _updated(row: Row) -> int:
+def updated(row: Row) -> int:
+    """Return when *row* was last active, in ms since the epoch."""
     return int(row["updated"] or row["mtime"])
 
 

@@ -94,7 +94,7 @@ def test_show_says_all_that_is_known() -> None:
         "sandbox": "workspace-write",
     }
     assert everything["state"] == "archived, idle, hidden: superseded"
-    assert re.match(r"\d+y ago \(2020-09-1\d ", everything["created"])
+    assert re.match(r"\d+ years ago \(2020-09-1\d ", everything["created"])
     assert (everything["first"], everything["last"]) == ("make it quick", "thanks")
 
 
@@ -190,8 +190,8 @@ def status(**values: Any) -> list[str]:
 def test_status_is_three_lines_when_all_is_well() -> None:
     """The daemon, how fresh its index is, and whose sessions are in it."""
     assert status() == [
-        "sessiond 0.1.0 (pid 4711), started 3h ago: 1,234 sessions (claude 1,200, codex 34), 42 hidden",
-        "1,300 files read, 2 unreadable; compared with the disk 1m ago; index 2.5 MB",
+        "sessiond 0.1.0 (pid 4711), started 3 hours ago: 1,234 sessions (claude 1,200, codex 34), 42 hidden",
+        "1,300 files read, 2 unreadable; compared with the disk 1 minute ago; index 2.5 MB",
         "agents found: claude, codex",
     ]
 
@@ -221,11 +221,13 @@ def test_status_says_what_is_wrong() -> None:
 
 
 def test_status_as_json_can_be_shown_to_anybody() -> None:
-    """It holds no path."""
-    code, out, _ = run(["status", "--json"], Asked(Answer([], STATUS)))
+    """It holds no path: of the problems, which may, their number alone."""
+    problems = ["not reloaded: /home/anna/.config/sess/config.toml: exlude is not known", "2 unreadable"]
+    code, out, _ = run(["status", "--json"], Asked(Answer([], {**STATUS, "problems": problems})))
     assert code == 0
     assert json.loads(out) == {
         **STATUS,
+        "problems": 2,
         "running": True,
         "roots": [{"app": "claude", "state": "watched"}, {"app": "codex", "state": "watched"}],
     }

@@ -18,6 +18,7 @@ NOTHING = {
     "searched": {"claude": 120, "codex": 30},
     "hidden": {},
     "excluded_by": [],
+    "nearest": None,
     "unreadable": 0,
 }
 
@@ -138,7 +139,10 @@ def test_a_person_is_told_that_there_is_more() -> None:
         ({}, ["sess: nothing found: searched 150 sessions (claude 120, codex 30)"]),
         (
             {"searched": {}},
-            ["sess: nothing found: there are no sessions yet", "`sess status` says which folders are watched."],
+            [
+                "sess: nothing found: there are no sessions yet",
+                "`sess status` says which agents were found, `sess doctor` what may be wrong.",
+            ],
         ),
         (
             {"hidden": {"subagent": 3, "deleted": 1}},
@@ -148,6 +152,10 @@ def test_a_person_is_told_that_there_is_more() -> None:
         (
             {"excluded_by": [{"filter": "branch:\x1b[1mfix", "would_match": 2}, {"filter": "since", "would_match": 1}]},
             ["2 would match without branch:[1mfix", "1 would match without since"],
+        ),
+        (
+            {"nearest": {"app": "claude", "id": "84cdfff0-1111", "title": "a\x1b[1mb"}},
+            ["The nearest title: a[1mb (claude, `sess show 84cdfff0`)"],
         ),
         ({"unreadable": 5}, ["5 files could not be read: see `sess status`"]),
     ],
@@ -159,6 +167,31 @@ def test_nothing_found_is_explained(ok: dict[str, Any], lines: list[str]) -> Non
         assert (code, out) == (1, "")
         first = "sess: nothing found: searched 150 sessions (claude 120, codex 30)"
         assert err.splitlines() == ([] if lines[0].startswith("sess:") else [first]) + lines
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (["--here"], "those in ~/src and below, of "),
+        (["--cwd", "shop/.."], "those in ~/src and below, of "),
+        (["--app", "codex"], "those of codex, of "),
+        (["--app", "codex,claude", "--cwd", "/srv"], "those of codex and claude in /srv and below, of "),
+    ],
+)
+def test_nothing_found_says_where_it_looked(words: list[str], where: str) -> None:
+    """When that was not everywhere."""
+    first = run(["find", "x", *words], Asked(Answer([], NOTHING)))[2].splitlines()[0]
+    assert first == f"sess: nothing found: searched {where}150 sessions (claude 120, codex 30)"
+
+
+def test_a_list_is_in_the_form_asked_for() -> None:
+    """Also in a pipe."""
+    answer = Answer([row()] * 3, FOUND)
+    for context in (CONTEXT, TERMINAL):
+        assert run(["find", "--long"], Asked(answer), context)[1].count("  84cdfff0-1111-4222-8333-444455556666  ") == 3
+        assert run(["find", "--plain"], Asked(answer), context)[1].count("Speed up the checkout query. claude, ") == 3
+    assert run(["find"], Asked(answer), TERMINAL)[1].startswith("~/src/shop\n  ")
+    assert "  ~/src/shop  " in run(["find", "--sort", "relevance"], Asked(answer), TERMINAL)[1].splitlines()[0]
 
 
 def reading(done: int) -> dict[str, Any]:
@@ -195,6 +228,17 @@ def test_the_line_about_progress_leaves_nothing_behind() -> None:
     for text in run(["find"], asked, TERMINAL)[2].split("\r"):
         screen[: len(text)] = text
     assert "".join(screen).strip() == ""
+
+
+def test_a_screen_reader_hears_no_line_that_changes() -> None:
+    """Each change would be read out."""
+    asked = Asked(
+        Answer([row()], {**FOUND, **reading(1)}),
+        Answer([], reading(900)),
+        Answer([], {"progress": None, "ticket": 7}),
+        Answer([row()], FOUND),
+    )
+    assert run(["find", "--plain"], asked, TERMINAL)[2] == ""
 
 
 def test_an_index_that_is_far_from_complete_is_not_waited_for_long() -> None:

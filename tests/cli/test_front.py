@@ -9,8 +9,9 @@ from sess.front import COMMANDS, LOCAL, Context
 from sessiond import __version__
 from sessiond.protocol import HANDED_BACK, PROTOCOL, Answer, Problem
 from sessiond.service import Blocks
-from tests.cli.asking import CONTEXT, TERMINAL, Asked, run
+from tests.cli.asking import CONTEXT, TERMINAL, Asked, row, run
 
+FOUND = {"found": 1, "more": False, "progress": None}
 NOTHING = {
     "found": 0,
     "more": False,
@@ -85,13 +86,34 @@ def test_what_is_typed_cannot_steer_the_terminal() -> None:
     assert "\x07" not in err
 
 
-def test_without_a_command_the_most_recent_are_listed() -> None:
+HELP = "`sess find WORDS` searches everywhere; `sess --help` lists the commands.\n"
+
+
+def test_without_a_command_the_most_recent_of_this_folder_are_listed() -> None:
     """And who sees it is told how to search."""
-    asked = Asked(Answer([], NOTHING))
-    code, _, err = run([], asked, TERMINAL)
-    assert (code, asked.requests[0]["op"], asked.requests[0]["q"]) == (1, "find", "")
-    assert err.endswith("`sess find WORDS` searches; `sess --help` lists the commands.\n")
-    assert "WORDS" not in run([], Asked(Answer([], NOTHING)))[2]
+    asked = Asked(Answer([row()], FOUND))
+    code, out, err = run([], asked, TERMINAL)
+    assert (code, "checkout" in out, err) == (0, True, HELP)
+    assert [(each["op"], each["q"], each["cwd"]) for each in asked.requests] == [("find", "", "/home/anna/src")]
+    assert run([], Asked(Answer([row()], FOUND)))[2] == ""
+
+
+def test_without_a_command_the_most_recent_elsewhere_are_listed_when_none_was_here() -> None:
+    """It is said that they are others."""
+    asked = Asked(Answer([], NOTHING), Answer([row()], FOUND))
+    code, out, err = run([], asked, TERMINAL)
+    assert (code, "checkout" in out) == (0, True)
+    assert err == f"No session was in ~/src or below; the most recent elsewhere:\n{HELP}"
+    assert "cwd" not in asked.requests[1]
+
+
+def test_without_a_command_and_sessions_it_is_said_that_there_are_none() -> None:
+    """In no folder, also when this one is gone."""
+    for context in (TERMINAL, TERMINAL._replace(cwd=None)):
+        code, _, err = run([], Asked(Answer([], NOTHING)), context)
+        assert code == 1
+        assert err.startswith("sess: nothing found: there are no sessions yet\n")
+        assert err.endswith(HELP)
 
 
 def test_without_a_command_the_options_of_find_apply() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -169,18 +170,23 @@ def test_a_command_that_the_daemon_would_refuse_for_its_length_is_said(client: C
     assert done.stderr.startswith(b"sess: the command is too long: ")
 
 
-def test_a_silent_daemon_counts_as_hung(client: Client, listen: Listen, runtime: Path) -> None:
-    """The client ends, and says what to type."""
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_silent_daemon_counts_as_hung(client: Client, listen: Listen, runtime: Path, lives: bool) -> None:
+    """The client ends, and says what to type: a process to kill only if it is the one that holds the lock."""
     client_ended = threading.Event()
     listen(lambda connection: (receive(connection), client_ended.wait(30)))
-    (runtime / "sessiond.lock").write_text(f"pid 4711, version {__version__}\n")
-    done = client("find", before=IMPATIENT)
+    with (runtime / "sessiond.lock").open("w") as lock:
+        lock.write(f"pid 4711, version {__version__}\n")
+        lock.flush()
+        if lives:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        done = client("find", before=IMPATIENT)
     client_ended.set()
     assert done.returncode == 3
     assert done.stdout == b""
     what, todo = done.stderr.decode().splitlines()
     assert what.startswith("sess: the daemon does not answer: ")
-    assert "`kill -9 4711`" in todo
+    assert ("`kill -9 4711`" in todo) is lives
 
 
 def test_signs_of_life_keep_the_client_waiting(client: Client, listen: Listen) -> None:

@@ -28,29 +28,29 @@ def table(rows: list[dict[str, Any]], columns: int = 100, query: str = "", *, co
 
 
 @pytest.mark.parametrize(
-    ("seconds", "short"),
+    ("seconds", "short", "words"),
     [
-        (-5 * DAY, "now"),
-        (0, "now"),
-        (59, "now"),
-        (MINUTE, "1m"),
-        (HOUR - 1, "59m"),
-        (HOUR, "1h"),
-        (DAY - 1, "23h"),
-        (DAY, "1d"),
-        (7 * DAY - 1, "6d"),
-        (7 * DAY, "1w"),
-        (29 * DAY, "4w"),
-        (30 * DAY, "1mo"),
-        (364 * DAY, "12mo"),
-        (365 * DAY, "1y"),
-        (800 * DAY, "2y"),
+        (-5 * DAY, "now", "just now"),
+        (0, "now", "just now"),
+        (59, "now", "just now"),
+        (MINUTE, "1m", "1 minute ago"),
+        (HOUR - 1, "59m", "59 minutes ago"),
+        (HOUR, "1h", "1 hour ago"),
+        (DAY - 1, "23h", "23 hours ago"),
+        (DAY, "1d", "1 day ago"),
+        (7 * DAY - 1, "6d", "6 days ago"),
+        (7 * DAY, "1w", "1 week ago"),
+        (29 * DAY, "4w", "4 weeks ago"),
+        (30 * DAY, "1mo", "1 month ago"),
+        (364 * DAY, "12mo", "12 months ago"),
+        (365 * DAY, "1y", "1 year ago"),
+        (800 * DAY, "2y", "2 years ago"),
     ],
 )
-def test_an_age_is_what_a_person_would_say(seconds: int, short: str) -> None:
+def test_an_age_is_what_a_person_would_say(seconds: int, short: str, words: str) -> None:
     """In one unit, rounded down; a clock that is wrong makes it now."""
     assert render.age((NOW - seconds) * 1000, NOW) == short
-    assert render.ago((NOW - seconds) * 1000, NOW) == ("just now" if short == "now" else f"{short} ago")
+    assert render.ago((NOW - seconds) * 1000, NOW) == words
 
 
 def test_a_row_has_age_app_id_branch_folder_and_title() -> None:
@@ -80,16 +80,37 @@ def test_a_column_that_nobody_fills_is_left_out() -> None:
         (100, "now  claude  84cdfff0  feature/checkout-speed  …/shop/packages/checkout  Speed up the checkout query"),
         (80, "now  claude  84cdfff0  feature/che…  …/checkout  Speed up the checkout query"),
         (70, "now  claude  84cdfff0  …/checkout  Speed up the checkout query"),
-        (60, "now  84cdfff0  …/checkout  Speed up the checkout query"),
-        (40, "now  84cdfff0  Speed up the checkout qu…"),
+        (60, "now  claude  84cdfff0  …/checkout  Speed up the checkout qu…"),
+        (40, "now  claude  84cdfff0  Speed up the che…"),
         (20, "now  84cdfff0  Spee…"),
         (10, "now  84cdfff0  …"),
     ],
 )
 def test_a_narrow_terminal_gets_what_matters_most(columns: int, line: str) -> None:
-    """The branch goes first, then the agent, then the folder."""
+    """The branch goes first, then the folder, then the agent."""
     wide = row(branch="feature/checkout-speed", cwd="/home/anna/src/shop/packages/checkout", updated=NOW * 1000)
     assert table([wide], columns) == [line]
+
+
+def test_a_long_name_of_an_agent_stays_whole_in_a_narrow_terminal() -> None:
+    """With something of the title."""
+    rows = [row(app="antigravity", id=f"{n}4cdfff0-1", updated=(NOW - 90 * DAY) * 1000) for n in range(2)]
+    assert table(rows, 40)[0] == "3mo  antigravity  04cdfff0  Speed up th…"
+
+
+@pytest.mark.parametrize(
+    ("folders", "shown"),
+    [
+        (["~/src/work/a-long-way-down", "~/src/work/b"], ["…/a-long-way-down", "…/b"]),
+        (["~/work/a-long-way-down-from-here", "/srv/b"], ["…-down-from-here", "/srv/b"]),
+        (["~/a-folder-with-a-long-name-in-it", "~/b"], ["…long-name-in-it", "~/b"]),
+    ],
+)
+def test_what_folders_have_in_common_is_shortened_where_room_is_short(folders: list[str], shown: list[str]) -> None:
+    """But not where there is room for all."""
+    rows = [row(cwd=path.replace("~", "/home/anna"), title="t" * 40, branch=None) for path in folders]
+    assert [line.split()[3] for line in table(rows, 140)] == folders
+    assert [line.split()[3] for line in table(rows, 70)] == shown
 
 
 def test_wide_and_combining_characters_keep_the_columns_straight() -> None:
@@ -178,6 +199,14 @@ def test_what_is_recent_stands_out(age: int, color: str | None) -> None:
     (line,) = table([row(updated=(NOW - age) * 1000)], color=True)
     short = render.age((NOW - age) * 1000, NOW)
     assert [code for code, text in colored(line) if text == short] == ([color] if color else [])
+
+
+def test_agents_and_states_have_colors_of_their_own() -> None:
+    """An agent always the same one; who waits for a person stands out."""
+    rows = [row(app=app, live=live) for app, live in (("claude", "busy"), ("codex", "waiting"), ("claude", "idle"))]
+    found = [{text: code for code, text in colored(line)} for line in table(rows, color=True)]
+    assert found[0]["claude"] == found[2]["claude"] != found[1]["codex"]
+    assert (found[0]["[busy] "], found[1]["[waiting] "]) == ("32", "1;33")
 
 
 @pytest.mark.parametrize(

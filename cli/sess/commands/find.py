@@ -9,7 +9,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sess import render
+from sess import listing, render
 from sess.options import Parser
 from sessiond.protocol import DONE, NOTHING, Problem
 from sessiond.query import FIELDS, parse
@@ -70,6 +70,8 @@ def parser() -> Parser:
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--tsv", action="store_true", help="with tabs, as without a terminal")
     form.add_argument("--ids", action="store_true", help="one id a line")
+    form.add_argument("--long", action="store_true", help="nothing shortened, and the time by the clock")
+    form.add_argument("--plain", action="store_true", help="sentences, without columns: for a screen reader")
     return parser
 
 
@@ -77,7 +79,9 @@ def run(call: Call) -> int:
     """Show what was found; where that is nothing, say on stderr why that may be."""
     options, context = call.options, call.context
     request = _request(call)
-    tell = _Progress(context, call.emit)
+    if options.bare and context.cwd:
+        request["cwd"] = os.path.normpath(context.cwd)
+    tell = _Progress(call.emit, visible=context.stderr_is_terminal and not options.plain)
     if options.sync:
         _catch_up(call.ask, tell, _SYNC_PAUSE, _SYNC_PATIENCE, insist=True)
         answer = call.ask(request)
@@ -86,11 +90,19 @@ def run(call: Call) -> int:
         if answer.ok["progress"]:
             _catch_up(call.ask, tell, _PAUSE, _PATIENCE)
             answer = call.ask(request)
+    elsewhere = options.bare and not answer.rows and "cwd" in request
+    if elsewhere:
+        answer = call.ask({key: value for key, value in request.items() if key != "cwd"})
     tell.erase()
+    if elsewhere and answer.rows:
+        here = render.folder(request["cwd"], context.home)
+        call.emit(2, f"No session was in {clean(here)} or below; the most recent elsewhere:\n")
     if answer.rows:
         call.emit(1, _shown(answer.rows, options, request["q"], context))
-    for line in _remarks(answer, options, context):
+    for line in _remarks(answer, request, options, context):
         call.emit(2, f"{clean(line)}\n")
+    if options.bare and context.stderr_is_terminal:
+        call.emit(2, "`sess find WORDS` searches everywhere; `sess --help` lists the commands.\n")
     return DONE if answer.rows else NOTHING
 
 
@@ -147,8 +159,8 @@ def absolute(path: str, context: Context) -> str:
 class _Progress:
     """One line on a terminal that says how far the daemon is."""
 
-    def __init__(self, context: Context, emit: Emit) -> None:
-        self._visible = context.stderr_is_terminal
+    def __init__(self, emit: Emit, *, visible: bool) -> None:
+        self._visible = visible
         self._emit = emit
         self._width = 0
 
@@ -185,18 +197,24 @@ def _shown(rows: list[dict[str, Any]], options: argparse.Namespace, query: str, 
         return render.json_lines(rows)
     if options.ids:
         return render.ids(rows)
-    if options.tsv or not context.stdout_is_terminal:
-        return render.tsv(rows)
     now = time.time()
+    if options.plain:
+        return listing.sentences(rows, context, now)
+    if options.tsv or not (options.long or context.stdout_is_terminal):
+        return render.tsv(rows)
     terms = [term for term in parse(query, now).terms if not term.negated]
-    return render.table(rows, terms, context, now)
+    if options.long:
+        return listing.long(rows, terms, context, now)
+    # What is sorted by relevance is no more so with each project's sessions together.
+    show = listing.by_project if options.sort == "recent" else render.table
+    return show(rows, terms, context, now)
 
 
-def _remarks(answer: Answer, options: argparse.Namespace, context: Context) -> Iterator[str]:
+def _remarks(answer: Answer, request: dict[str, Any], options: argparse.Namespace, context: Context) -> Iterator[str]:
     """Yield what a person has to know besides the rows."""
     ok = answer.ok
     if not answer.rows:
-        yield from _nothing(ok)
+        yield from _nothing(ok, request, context)
     elif ok["more"] and context.stdout_is_terminal and context.stderr_is_terminal:
         yield f"There are more: --limit {options.limit * 5}"
     if progress := ok["progress"]:
@@ -204,17 +222,25 @@ def _remarks(answer: Answer, options: argparse.Namespace, context: Context) -> I
         yield f"sess: still reading: {progress['done']:,} of {progress['of']:,} files, newest first; {again}"
 
 
-def _nothing(ok: dict[str, Any]) -> Iterator[str]:
+def _nothing(ok: dict[str, Any], request: dict[str, Any], context: Context) -> Iterator[str]:
     """Yield where was looked, and what would have been found otherwise."""
     searched = ok["searched"]
     if not sum(searched.values()):
         yield "sess: nothing found: there are no sessions yet"
-        yield "`sess status` says which folders are watched."
+        yield "`sess status` says which agents were found, `sess doctor` what may be wrong."
         return
-    yield f"sess: nothing found: searched {render.count(sum(searched.values()), 'session')}{render.by_name(searched)}"
+    known = f"{render.count(sum(searched.values()), 'session')}{render.by_name(searched)}"
+    places = [f"of {' and '.join(request['app'])}"] if "app" in request else []
+    if "cwd" in request:
+        folder = os.path.normpath(request["cwd"])
+        places.append(f"in {render.folder(folder, context.home)} and below")
+    where = f"those {' '.join(places)}, of " if places else ""
+    yield f"sess: nothing found: searched {where}{known}"
     if hidden := ok["hidden"]:
         yield f"{render.count(sum(hidden.values()), 'hidden session')} would match{render.by_name(hidden)}: add --all"
     for excluded in ok["excluded_by"]:
         yield f"{excluded['would_match']:,} would match without {excluded['filter']}"
+    if near := ok.get("nearest"):
+        yield f"The nearest title: {near['title']} ({near['app']}, `sess show {near['id'][:8]}`)"
     if ok["unreadable"]:
         yield f"{render.count(ok['unreadable'], 'file')} could not be read: see `sess status`"
