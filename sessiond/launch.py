@@ -14,7 +14,7 @@ from sessiond.session import Check, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessiond.apps.base import App, Live
+    from sessiond.apps.base import App, Live, Modes
     from sessiond.session import Session
 
 # They come from files that anyone may have written. None can be an option or hold a space; Claude
@@ -166,7 +166,7 @@ def _settle(app: App, session: Session, options: Options) -> _Settled:
         passed, shown = getattr(settings, name) or "", value if len(value) <= 60 else value[:59] + "…"
         if passed == value:
             settled.carried[name] = value
-            if name in loose:
+            if name in loose and not loose[name].restored:
                 text = f"{shown} is carried this once, looser than {loose[name].default}"
                 settled.checks.append(Check(name, "noted", text))
             continue
@@ -177,10 +177,27 @@ def _settle(app: App, session: Session, options: Options) -> _Settled:
         if reason is not _ASKED:
             settled.checks.append(Check(name, "noted", "; ".join(filter(None, parts))))
     for modes in app.modes:
-        if modes.setting not in recorded:
+        if modes.restored:
+            settled.checks.extend(_restored(app, modes, recorded.get(modes.setting, ""), options))
+        elif modes.setting not in recorded:
             text = f"none was found; {app.program} gets {getattr(settings, modes.setting)}"
             settled.checks.append(Check(modes.setting, "noted", text))
     return settled
+
+
+def _restored(app: App, modes: Modes, value: str, options: Options) -> Iterator[Check]:
+    """Yield what there is to say of a mode that the program brings back, whatever it is told."""
+    if value in modes.strict:
+        return
+    shown = value if len(value) <= 60 else value[:59] + "…"
+    what = (
+        f"{shown} comes back, looser than {modes.default}" if value in modes.loose else "what comes back is not known"
+    )
+    if options.allow_loose:
+        yield Check(modes.setting, "noted", what)
+        return
+    hint = f"With it: --allow-loose, and there {modes.restored}"
+    yield Check(modes.setting, "refused", f"{what}, and {app.program} has no option against that", hint)
 
 
 def _choose(app: App, recorded: dict[str, str], options: Options) -> tuple[Settings, dict[str, _Reason]]:
@@ -197,8 +214,8 @@ def _choose(app: App, recorded: dict[str, str], options: Options) -> tuple[Setti
             reasons[name] = _Reason("no name of one")
     for modes in app.modes:
         name, value = modes.setting, recorded.get(modes.setting, "")
-        if value in modes.strict or (value in modes.loose and options.allow_loose):
-            passed[name] = value
+        if value in modes.strict or modes.restored or (value in modes.loose and options.allow_loose):
+            passed[name] = value or None
             continue
         # Also in place of none: there may be one that was not found. And also where the agent would forget a loose
         # one, since that depends on its release.

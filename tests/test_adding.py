@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from sessiond.session import Settings
+from sessiond import text
+from sessiond.apps import _jsonl, _store, _transcripts
+from sessiond.apps._transcripts import Transcripts
+from sessiond.apps.base import App, Modes
+from sessiond.session import Session, Settings
 from tests.apps.reader import Reader
-
-if TYPE_CHECKING:
-    from sessiond.apps.base import App
 
 GUIDE = Path(__file__).parent.parent / "docs" / "adding-an-agent.md"
 ID = "0f7a1c62-7d0e-4b8e-9d55-3d1f0a6c2b11"
@@ -63,3 +64,16 @@ def test_the_example_hides_what_is_not_for_people(
 ) -> None:
     put(tmp_path, *records)
     assert Reader(magpie, tmp_path).row(ID).hidden == hidden
+
+
+def test_what_the_guide_names_exists() -> None:
+    """Its files, and what it says of an app: an attribute, a helper, or a column of a row."""
+    prose = re.sub(r"(?s)```.*?```", "", GUIDE.read_text(encoding="utf-8"))
+    named = set(re.findall(r"`([^`\s]+)`", prose))
+    top = GUIDE.parent.parent
+    files = {name for name in named if name.endswith(".py") and "NAME" not in name}
+    assert {name for name in files if not any(top.glob(f"**/{name}"))} == set()
+    known = {name for place in (Transcripts, Modes, Session, _jsonl, _store, _transcripts, text) for name in dir(place)}
+    known |= {*Session.__annotations__, *App.__annotations__, "database", "id", "plan", "make", "EVERY"}
+    words = {name for name in named if re.fullmatch(r"[A-Za-z_]+", name)}
+    assert words - known - {"NAME", "_"} == set()

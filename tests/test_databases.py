@@ -57,7 +57,8 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda path: changed(
             path,
             "DROP TABLE threads",
-            "CREATE VIEW threads AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n",
+            "CREATE VIEW threads AS "
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n",
         ),
         "too long to read",
     ),

@@ -121,9 +121,9 @@ def test_somebody_without_sessions_sees_the_sample_home(person: Person) -> None:
 
 
 def test_the_picture_in_the_readme_is_what_is_printed(person: Person) -> None:
-    """But for the ids, which hold the time; ``python3 -m tools.picture`` draws it anew."""
+    """But for ids that hold the time, and the minutes it took; ``python3 -m tools.picture`` draws it anew."""
     svg = (Path(environment.ROOT) / "docs/sess-find.svg").read_text(encoding="utf-8")
-    drawn = unescape("".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg)))
+    drawn = unescape(" ".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg)))
     printed = "$ sess find" + re.sub(r"\x1b\[[\d;]*m", "", picture.capture([*person.command, "--demo", "find"]))
-    seen, expected = (re.sub(r"\s+|[0-9a-f]{8}", "", text) for text in (drawn, printed))
+    seen, expected = (re.sub(r"\s+|[0-9a-f]{8}|\d+(?=m)", "", text) for text in (drawn, printed))
     assert seen == expected

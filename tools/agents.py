@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fixtures import home
 from sessiond.apps import APPS
+from sessiond.apps._store import UUID
 from sessiond.session import Session, Settings
 from tests.apps.reader import Reader
 
@@ -44,8 +46,10 @@ def _line(app: App, folder: str) -> str:
     found = rows(app, folder)
     one = next(row for row in found if row.hidden is None)
     command = shlex.join(app.launch(one, Settings(), fork=False, folder=None))
-    for said, word in ((one.path, "FILE"), (one.id, "ID"), (folder, "~")):
-        command = command.replace(said, word)
+    for said, word in ((one.path, "FILE"), (one.launch_dir or "", "FOLDER"), (one.id, "ID"), (folder, "~")):
+        command = command.replace(said, word) if said else command
+    # One whose rows are called by more than its own id.
+    command = re.sub(UUID, "ID", command)
     cells = (
         f"[{app.label}](formats/{slug(app)}.md)",
         " ".join(f"`~{root.removeprefix(HOME)}`" for root in app.roots({"HOME": HOME})),

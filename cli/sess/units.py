@@ -114,13 +114,13 @@ def environment(env: Mapping[str, str], uid: int) -> dict[str, str]:
     """Return the variables of *env* that decide where the daemon of *uid* finds things, with absolute paths."""
     from sessiond.apps import APPS
 
-    # A relative one of ours is heeded by nobody, see paths.py.
-    names = [name for name in OURS if env.get(name, "").startswith("/")]
-    names += [name for app in APPS.values() for name in (app.store_variable, *app.variables)]
+    names = {*OURS, *(name for app in APPS.values() for name in (app.store_variable, *app.variables))}
+    # A relative one of ours, or of XDG, is heeded by nobody, see paths.py.
+    names = {name for name in names if not name.startswith(("SESS_", "XDG_")) or env.get(name, "").startswith("/")}
     # A bare name is no path (OPENCODE_DB), and a tilde is for the agent to resolve.
     kept = {
         name: env[name] if "/" not in env[name] or env[name].startswith("~") else os.path.abspath(env[name])
-        for name in names
+        for name in sorted(names)
         if env.get(name)
     }
     home = env.get("HOME", "")

@@ -118,6 +118,12 @@ class Store(App):
         return _sqlite.with_log(unit.path, stat) if self.places[unit.kind].database else stat
 
 
+def xdg_data(env: Mapping[str, str]) -> str:
+    """Return ``XDG_DATA_HOME``, or ``~/.local/share`` where it is no absolute path, as its specification has it."""
+    data = env.get("XDG_DATA_HOME", "")
+    return data if os.path.isabs(data) else os.path.join(env.get("HOME") or "/", ".local/share")
+
+
 def manifest(path: str) -> tuple[dict[str, Any] | None, int]:
     """Return the JSON object that is all of the file at *path*, and the bytes read; None for anything else.
 

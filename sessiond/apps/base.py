@@ -40,6 +40,11 @@ class Modes(NamedTuple):
     """Of the strict ones those that the program no longer accepts, and what to pass instead that allows no more."""
     wider: Mapping[str, str] = {}
     """Further loose ones, for which the program has no option, and the strict one to pass instead."""
+    restored: str = ""
+    """What to type in the program to be asked again, where it brings any mode back and no option sets a stricter one.
+
+    A mode that is not strict is then refused unless the person allows it.
+    """
 
 
 class Live(NamedTuple):

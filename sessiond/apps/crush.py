@@ -12,7 +12,7 @@ import apsw
 
 from sessiond.apps import _sqlite
 from sessiond.apps._jsonl import given, instant, text
-from sessiond.apps._store import Place, Store, manifest
+from sessiond.apps._store import Place, Store, manifest, xdg_data
 from sessiond.apps.base import Watch
 from sessiond.session import Scan, Unit
 from sessiond.text import storable, title
@@ -65,8 +65,7 @@ class Crush(Store):
 
     def roots(self, env: Mapping[str, str]) -> list[str]:
         """Return ``CRUSH_GLOBAL_DATA`` and ``crush`` in ``XDG_DATA_HOME``, on macOS too ``~/.local/share``."""
-        home = env.get("XDG_DATA_HOME") or os.path.join(env.get("HOME") or "/", ".local/share")
-        folders = (env.get("CRUSH_GLOBAL_DATA", ""), os.path.join(home, "crush"))
+        folders = (env.get("CRUSH_GLOBAL_DATA", ""), os.path.join(xdg_data(env), "crush"))
         return list(dict.fromkeys(os.path.normpath(folder) for folder in folders if os.path.isabs(folder)))
 
     def watches(self, root: str) -> list[Watch]:

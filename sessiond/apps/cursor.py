@@ -61,7 +61,8 @@ class Cursor(Store):
         home = env.get("HOME") or "/"
         folders = [env.get("CURSOR_DATA_DIR") or os.path.join(home, ".cursor")]
         if sys.platform != "darwin":
-            folders.append(os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "cursor"))
+            config = env.get("XDG_CONFIG_HOME", "")
+            folders.append(os.path.join(config if os.path.isabs(config) else os.path.join(home, ".config"), "cursor"))
         return list(dict.fromkeys(map(os.path.normpath, folders)))
 
     def read(self, unit: Unit, stat: Stat, previous: Previous | None) -> Scan:  # noqa: ARG002 - all of it is read anew

@@ -12,7 +12,7 @@ import apsw
 
 from sessiond.apps import _sqlite
 from sessiond.apps._jsonl import Transcript, given, instant, records, text
-from sessiond.apps._store import Place, Store
+from sessiond.apps._store import Place, Store, xdg_data
 from sessiond.session import Scan
 from sessiond.text import title
 
@@ -72,9 +72,8 @@ class Goose(Store):
 
         That is ``~/.local/share``, unless it is set to an absolute path.
         """
-        moved, data = env.get("GOOSE_PATH_ROOT", ""), env.get("XDG_DATA_HOME", "")
-        home = data if os.path.isabs(data) else os.path.join(env.get("HOME") or "/", ".local/share")
-        folders = ([f"{moved}/data"] if os.path.isabs(moved) else []) + [f"{home}/goose"]
+        moved = env.get("GOOSE_PATH_ROOT", "")
+        folders = ([f"{moved}/data"] if os.path.isabs(moved) else []) + [f"{xdg_data(env)}/goose"]
         return list(dict.fromkeys(map(os.path.normpath, folders)))
 
     def environment(self, root: str) -> dict[str, str]:

@@ -119,7 +119,7 @@ class KimiCLI(Transcripts):
             launch_dir=said.get("cwd"),
             created=said.get("created"),
             updated=said.get("updated"),
-            # That is also what Kimi CLI takes where there is no manifest, or one that it cannot read (source of 1.49.0).
+            # So Kimi CLI takes it where there is no manifest, or one that it cannot read (source of 1.49.0).
             approval=said.get("approval", "ask"),
             archived=said.get("archived", False),
             hidden=None if heading else "empty",

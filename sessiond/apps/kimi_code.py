@@ -36,10 +36,16 @@ class KimiCode(Transcripts):
     carries = ("approval",)
     modes = (
         Modes(
-            "approval", "manual", strict=frozenset({"manual"}), loose=frozenset({"yolo", "auto"}), restored="/permission"
+            "approval",
+            "manual",
+            strict=frozenset({"manual"}),
+            loose=frozenset({"yolo", "auto"}),
+            restored="/permission",
         ),
     )
-    folder_gone = "Kimi Code resumes it there only. It goes on once that folder exists again, even empty: mkdir -p FOLDER"
+    folder_gone = (
+        "Kimi Code resumes it there only. It goes on once that folder exists again, even empty: mkdir -p FOLDER"
+    )
     places: Mapping[str, Place] = {
         "state": Place(rf"{_FOLDER}/state\.json"),
         "old-state": Place(rf"{_FOLDER}/session-meta/state\.json"),

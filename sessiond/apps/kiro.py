@@ -12,7 +12,7 @@ import apsw
 
 from sessiond.apps import _process, _sqlite
 from sessiond.apps._jsonl import LOOK_BACK, Transcript, cut_strings, given, instant, records, text
-from sessiond.apps._store import MANIFEST, Place, Store, manifest
+from sessiond.apps._store import MANIFEST, Place, Store, manifest, xdg_data
 from sessiond.apps.base import Live, Modes
 from sessiond.session import Scan
 from sessiond.text import storable, title
@@ -72,8 +72,7 @@ class Kiro(Store):
         if sys.platform == "darwin":
             data = os.path.join(home, "Library/Application Support")
         else:
-            data = env.get("XDG_DATA_HOME", "")
-            data = data if os.path.isabs(data) else os.path.join(home, ".local/share")
+            data = xdg_data(env)
         folders = (env.get("KIRO_HOME", ""), os.path.join(home, ".kiro"), os.path.join(data, "kiro-cli"))
         return list(dict.fromkeys(os.path.normpath(folder) for folder in folders if os.path.isabs(folder)))
 

@@ -12,7 +12,7 @@ import apsw
 
 from sessiond.apps import _sqlite
 from sessiond.apps._jsonl import given, instant, records, text
-from sessiond.apps._store import NAME, Place, Store, manifest
+from sessiond.apps._store import NAME, Place, Store, manifest, xdg_data
 from sessiond.session import Scan
 from sessiond.text import title
 
@@ -88,8 +88,7 @@ class OpenCode(Store):
 
         That is ``~/.local/share``, on macOS too.
         """
-        home = env.get("XDG_DATA_HOME") or os.path.join(env.get("HOME") or "/", ".local/share")
-        folders = (os.path.dirname(env.get("OPENCODE_DB", "")), os.path.join(home, "opencode"))
+        folders = (os.path.dirname(env.get("OPENCODE_DB", "")), os.path.join(xdg_data(env), "opencode"))
         return list(dict.fromkeys(os.path.normpath(folder) for folder in folders if os.path.isabs(folder)))
 
     def environment(self, root: str) -> dict[str, str]:

@@ -361,7 +361,7 @@ def test_a_broken_database_costs_no_row(store: Store) -> None:
     [
         ({"HOME": "/home/ana"}, ["/home/ana/.local/share/opencode"]),
         ({"HOME": "/home/ana", "XDG_DATA_HOME": "/data/"}, ["/data/opencode"]),
-        ({"HOME": "/home/ana", "XDG_DATA_HOME": "data"}, []),
+        ({"HOME": "/home/ana", "XDG_DATA_HOME": "data"}, ["/home/ana/.local/share/opencode"]),
         ({"HOME": "/h", "OPENCODE_DB": "/db/work.db"}, ["/db", "/h/.local/share/opencode"]),
         ({"HOME": "/h", "OPENCODE_DB": "work.db"}, ["/h/.local/share/opencode"]),
         ({"HOME": "/h", "OPENCODE_DB": ":memory:"}, ["/h/.local/share/opencode"]),

@@ -113,3 +113,10 @@ def test_no_app_looks_at_the_environment_when_it_is_asked_for_its_stores(monkeyp
         for name in filter(None, (app.store_variable, *app.variables)):
             monkeypatch.setenv(name, "/srv/elsewhere")
     assert {name: app.roots({"HOME": "/home/ana"}) for name, app in APPS.items()} == before
+
+
+@EVERY
+def test_a_relative_folder_of_xdg_is_ignored(app: App) -> None:
+    """As its specification has it; for the daemon it would lie elsewhere than for a client."""
+    for name in (name for name in (app.store_variable, *app.variables) if name.startswith("XDG_")):
+        assert app.roots({"HOME": "/home/ana", name: "./x"}) == app.roots({"HOME": "/home/ana"})

@@ -22,9 +22,9 @@ PICTURE = REPOSITORY / "docs" / "performance.svg"
 REASONS = {
     "ours / raw pread, 80 lines": (
         "Why not nearer to the raw pread: the start alone, with no sessions at all, takes about as long as 1.6 times "
-        "the pread. Then each tail is searched for names that most sessions do not have, 0.05 ms for each absent key in "
-        "512 KiB, twice as long as reading it; a few lines are parsed; and a session is eleven statements of SQL, full "
-        "text included, 0.2 ms. Two processes share that."
+        "the pread. Then each tail is searched for names that most sessions do not have, 0.15 ms for each absent key "
+        "in 512 KiB, several times as long as reading it; a few lines are parsed; and a session is eleven statements "
+        "of SQL, full text included, 0.2 ms. Two processes share that."
     ),
     "fish, the prompt after `cd`": (
         "Why not in fish: on entering a folder its sessions are listed, each with its age, and fish calculates only in "

@@ -225,7 +225,7 @@ def test_its_commands_speak_to_launchd(mac: Mac) -> None:
 def test_its_log_is_the_daemons_own(mac: Mac) -> None:
     """Launchd would not rotate it."""
     mac.sess("service", "install")
-    assert "serves 2 roots" in mac.sess("service", "logs").stdout
+    assert re.search(r"serves \d+ roots", mac.sess("service", "logs").stdout)
 
 
 def test_uninstalling_leaves_the_index_alone(mac: Mac) -> None:

@@ -168,7 +168,7 @@ def test_the_template_of_the_agent_is_a_property_list_by_itself() -> None:
         ({"SESS_STATE_DIR": "/srv/../s", "XDG_STATE_HOME": "/x"}, {"SESS_STATE_DIR": "/s", "XDG_STATE_HOME": "/x"}),
         ({"SESS_NO_SPAWN": "1", "ANTHROPIC_API_KEY": "secret"}, {}),
         ({"CODEX_SQLITE_HOME": "name", "CLAUDE_CONFIG_DIR": "~/c"},) * 2,
-        ({"SESS_STATE_DIR": "state", "XDG_CONFIG_HOME": "./c"}, {}),
+        ({"SESS_STATE_DIR": "state", "XDG_CONFIG_HOME": "./c", "XDG_DATA_HOME": "./d"}, {}),
         ({"HOME": "/elsewhere"}, {"HOME": "/elsewhere"}),
     ],
 )
