@@ -14,6 +14,8 @@ from sessiond.apps.droid import Droid
 from sessiond.apps.gemini import Gemini
 from sessiond.apps.goose import Goose
 from sessiond.apps.grok import Grok
+from sessiond.apps.kimi_cli import KimiCLI
+from sessiond.apps.kimi_code import KimiCode
 from sessiond.apps.kiro import Kiro
 from sessiond.apps.opencode import OpenCode
 from sessiond.apps.pi import Pi
@@ -33,6 +35,8 @@ _EVERY: tuple[App, ...] = (
     Grok(),
     Pi(),
     Gemini(),
+    KimiCode(),
+    KimiCLI(),
     Qwen(),
     Goose(),
     Kiro(),
