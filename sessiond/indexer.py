@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from sessiond.backlog import Backlog
 from sessiond.config import Config
 from sessiond.index import Index
 from sessiond.merging import Merger
-from sessiond.reading import Helper, Job, Reading, problem, read, slowest
+from sessiond.reading import Job, Reading, problem, read, slowest
 from sessiond.reconcile import compare, presence
 from sessiond.session import Changes
 from sessiond.stores import Stores
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sessiond.dirty import Dirty
     from sessiond.index import Identity
     from sessiond.reconcile import Root
-    from sessiond.session import Scan, Stat, Unit
+    from sessiond.session import Scan, Unit
     from sessiond.watch import Watcher
 
 log = logging.getLogger(__name__)
@@ -39,14 +40,10 @@ WAKE = 60.0
 """Seconds by which wall clock and monotonic clock drift apart while the machine sleeps, or when the clock is set."""
 LIVE = 2.0
 """Seconds between two looks at units that can go stale unchanged: a session whose process may have died."""
-HELP = 400
-"""Units to read from which on a second process helps; it takes 0.1 s to start."""
 RETRY = 5.0
 """Seconds until the next try after the index could not be written: a full disk does not get empty at once."""
 BATCH = 0.05
 """Seconds of reading after which what was read is committed, so that answers show it."""
-UNITS = 100
-"""Units stored at most in one transaction; the commit takes 2 ms."""
 
 
 class Indexer:
@@ -76,8 +73,7 @@ class Indexer:
         self._watcher = watcher
         self._apps = {root.app.name: root.app for root in self.stores.roots}
         self._merger = Merger(self._index, self._apps, config or Config())
-        self._backlog: list[tuple[Unit, Stat]] = []
-        self._helper: Helper | None = None
+        self._backlog = Backlog(self._apps, self._jobs)
         self._later: list[Unit] = []
         self._volatile: set[Unit] = set()
         self._listeners: list[Callable[[Changes], None]] = []
@@ -111,8 +107,7 @@ class Indexer:
         with self._condition:
             self._condition.notify_all()
         self._thread.join(timeout)
-        if self._helper:
-            self._helper.stop()
+        self._backlog.stop()
         ended = not self._thread.is_alive()
         if ended:
             self._index.close()
@@ -141,7 +136,7 @@ class Indexer:
 
     def complete(self) -> bool:
         """Return whether nothing is left to read."""
-        return bool(self._settled) and not (self._backlog or self._helper or self._later)
+        return bool(self._settled) and not (self._backlog or self._later)
 
     def stuck(self) -> float:
         """Return for how many seconds the indexer has been at one piece of work: more than a few, and a file hangs."""
@@ -204,13 +199,13 @@ class Indexer:
                 if self._volatile and now >= next_live:
                     self._look_at([unit.path for unit in self._volatile])
                     next_live = time.monotonic() + LIVE
-                if self._backlog or self._helper:
+                if self._backlog:
                     self._read_some()
                 elif self._later:
                     self._look_closer()
                 elif self._settled < answered:
                     self._settle(answered)
-                busy = self._backlog or self._helper or self._later or self._settled < answered
+                busy = self._backlog or self._later or self._settled < answered
                 due = min(next_check, next_reconcile, next_live if self._volatile else next_check)
                 pause = 0 if busy else max(0.0, due - time.monotonic())
                 self._turn = None
@@ -230,7 +225,7 @@ class Indexer:
         """Leave those alone that have begun to hang, and compare those that answer again."""
         if self.stores.look():
             silent = self.stores.silent
-            self._backlog = [item for item in self._backlog if item[0].root not in silent]
+            self._backlog.leave(silent)
             self._later = [unit for unit in self._later if unit.root not in silent]
             self._watcher.silent = silent
             self.request_reconcile()
@@ -278,7 +273,7 @@ class Indexer:
         self._look_at_stores()
         for changes in self._merger.enforce(self.stores.roots):
             self._tell(changes)
-        work: list[tuple[Unit, Stat]] = []
+        work: list[tuple[int, Unit]] = []
         self._later.clear()
         suspects: set[str] = set()
         gone: list[Unit] = []
@@ -302,13 +297,12 @@ class Indexer:
         self._suspects = suspects
         for start in range(0, len(gone), 500):
             self._mark_gone(gone[start : start + 500])
-        work.sort(key=lambda item: item[1].mtime_ns)
-        self._backlog = work
+        self._backlog.fill(work)
         self._total = len(work)
 
     def _look_at(self, paths: list[str]) -> None:
         """Bring the units at *paths*, and those below paths that vanished, up to date."""
-        changed: dict[Unit, Stat] = {}
+        changed: dict[Unit, None] = {}
         gone: list[Unit] = []
         queue = list(paths)
         while queue:
@@ -320,7 +314,7 @@ class Indexer:
                 if unit is None:
                     continue
                 try:
-                    stat = root.app.stat(unit)
+                    root.app.stat(unit)
                 except FileNotFoundError:
                     if presence(root, path) == "full":
                         gone.append(unit)
@@ -329,7 +323,7 @@ class Indexer:
                     break
                 except OSError:
                     break
-                changed[unit] = stat
+                changed[unit] = None
                 queue += [other for other in root.app.companions(unit) if os.path.lexists(other)]
                 break
             else:
@@ -337,51 +331,31 @@ class Indexer:
                     queue += self._index.below(path)
         if gone:
             self._mark_gone(gone)
-        self._read(list(changed.items()))
+        self._read(changed)
 
     def _read_some(self) -> None:
-        """Read the newest units of the backlog, and store them for about ``BATCH`` seconds."""
+        """Read of the backlog, and store, for about ``BATCH`` seconds."""
         deadline = time.monotonic() + BATCH
-        if self._helper is None and len(self._backlog) >= HELP:
-            self._helper = _helper()
-        while (self._backlog or self._helper) and time.monotonic() < deadline:
-            if self._helper is None:
-                self._read(self._next_batch())
-                continue
-            try:
-                # Two batches on the way, so that neither process waits for the other.
-                while self._backlog and len(self._helper.pending) < 2:
-                    self._helper.submit(self._jobs(self._next_batch()))
-                if self._helper.pending:
-                    self._store(*self._helper.receive())
-            except OSError as error:
-                log.warning("the reading process failed (%s); going on without it", error)
-                for jobs in self._helper.pending:
-                    self._store(jobs, [read(self._apps[job.unit.app], job) for job in jobs])
-                self._helper.pending.clear()
-            if not self._backlog and not self._helper.pending:
-                self._helper.stop()
-                self._helper = None
-
-    def _next_batch(self) -> list[tuple[Unit, Stat]]:
-        return [self._backlog.pop() for _ in range(min(UNITS, len(self._backlog)))]
+        while self._backlog and time.monotonic() < deadline:
+            self._store(*self._backlog.next())
 
     def _look_closer(self) -> None:
         """Take the second, slower look at one unit that the first pass left incomplete."""
-        unit = self._later.pop()
-        try:
-            self._read([(unit, self._apps[unit.app].stat(unit))])
-        except OSError:
-            self._dirty.add(unit.path)
+        self._read([self._later.pop()])
 
-    def _read(self, items: list[tuple[Unit, Stat]]) -> None:
-        jobs = self._jobs(items)
+    def _read(self, units: Iterable[Unit]) -> None:
+        jobs = self._jobs(units)
         self._store(jobs, [read(self._apps[job.unit.app], job) for job in jobs])
 
-    def _jobs(self, items: list[tuple[Unit, Stat]]) -> list[Job]:
-        """Return what there is to read of *items*, with what is known of each."""
+    def _jobs(self, units: Iterable[Unit]) -> list[Job]:
+        """Return what there is to read of *units*, with what is known of each."""
         jobs = []
-        for unit, stat in items:
+        for unit in units:
+            try:
+                stat = self._apps[unit.app].stat(unit)
+            except OSError:
+                self._dirty.add(unit.path)
+                continue
             known, previous = self._index.previous(unit) or (None, None)
             if known and known.gone:
                 previous = None
@@ -429,11 +403,3 @@ class Indexer:
         if changes.rows or changes.everything:
             for listener in self._listeners:
                 listener(changes)
-
-
-def _helper() -> Helper | None:
-    try:
-        return Helper()
-    except OSError as error:
-        log.warning("no second process to read with: %s", error.strerror)
-        return None

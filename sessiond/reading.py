@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import pickle
+import select
 import subprocess
 import sys
 import time
@@ -91,6 +92,11 @@ class Helper:
         assert self._process.stdin
         self.pending.append(jobs)
         _send(self._process.stdin, jobs)
+
+    def answered(self) -> bool:
+        """Return whether what the oldest pending batch says begins to come in."""
+        assert self._process.stdout
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def receive(self) -> tuple[list[Job], list[Scan | None]]:
         """Return the oldest pending batch with what each of its units says, waiting for it."""

@@ -12,7 +12,6 @@ from sessiond.session import Unit
 if TYPE_CHECKING:
     from sessiond.apps.base import App
     from sessiond.index import Index
-    from sessiond.session import Stat
 
 
 class Root(NamedTuple):
@@ -25,8 +24,8 @@ class Root(NamedTuple):
 class Difference(NamedTuple):
     """What of a root is not as the index has it."""
 
-    changed: list[tuple[Unit, Stat]]
-    """New, or with another stat, or such as can go stale unchanged."""
+    changed: list[tuple[int, Unit]]
+    """New, or with another stat, or such as can go stale unchanged; each with its last write, in ns."""
     incomplete: list[Unit]
     """Unchanged, but a second look is still to be taken."""
     absent: list[Unit]
@@ -48,7 +47,7 @@ def compare(root: Root, index: Index) -> Difference:
         for unit, stat in group:
             was = known.pop(os.path.basename(unit.path), None)
             if was is None or was.stat != stat or was.gone or was.volatile:
-                found.changed.append((unit, stat))
+                found.changed.append((stat.mtime_ns, unit))
             elif not was.complete:
                 found.incomplete.append(unit)
         missing += [os.path.join(folder, name) for name, was in known.items() if not was.gone]

@@ -99,8 +99,9 @@ def test_a_unit_whose_reader_fails_holds_up_no_other(
 
 def test_a_large_home_is_read_by_two_processes(home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch) -> None:
     """And when the second one dies, the first one goes on; nothing is lost."""
-    monkeypatch.setattr("sessiond.indexer.HELP", 10)
-    monkeypatch.setattr("sessiond.indexer.UNITS", 20)
+    monkeypatch.setattr("sessiond.backlog.HELP", 10)
+    monkeypatch.setattr("sessiond.backlog.BATCH", 20)
+    monkeypatch.setattr("sessiond.backlog.SHARE", 5)
     for number in range(100):
         home.claude_session(f"session {number}", cwd=f"/srv/p{number % 5}")
     received = Helper.receive
@@ -117,5 +118,5 @@ def test_a_large_home_is_read_by_two_processes(home: Home, indexer: Indexer, mon
     indexer.settle(PATIENCE)
     assert len(titles(home)) == 50
     assert len(batches) == 2
-    assert indexer._helper is None
+    assert indexer._backlog._helper is None
     assert sorted(titles(home, 200)) == sorted(f"session {number}" for number in range(100))
