@@ -33,6 +33,7 @@ class Backlog:
         self._prepare = prepare
         self._units: list[Unit] = []
         self._helper: Helper | None = None
+        self._alone = False
 
     def __len__(self) -> int:
         """Return how many units nobody has begun to read."""
@@ -45,6 +46,7 @@ class Backlog:
     def fill(self, changed: list[tuple[int, Unit]]) -> None:
         """Have *changed*, pairs of the last write and the unit, read in place of what was left."""
         self._units = [unit for _, unit in sorted(changed)]
+        self._alone = False
 
     def leave(self, roots: Collection[str]) -> None:
         """Leave out what is in one of *roots*."""
@@ -56,8 +58,9 @@ class Backlog:
 
     def next(self) -> tuple[list[Job], list[Scan | None]]:
         """Return the units that were read next, with what they say."""
-        if self._helper is None and len(self._units) >= HELP:
+        if self._helper is None and len(self._units) >= HELP and not self._alone:
             self._helper = _help()
+            self._alone = self._helper is None
         if self._helper is None:
             return self._read(self._take(BATCH))
         try:
@@ -74,6 +77,7 @@ class Backlog:
             jobs = [job for batch in self._helper.pending for job in batch]
             scans = [read(self._apps[job.unit.app], job) for job in jobs]
             self._helper.pending.clear()
+            self._alone = True
         if not self._helper.pending:
             self.stop()
         return jobs, scans

@@ -245,6 +245,7 @@ class Indexer:
             seconds, read = time.monotonic() - self._begun, self.units_read - self._logged
             log.info("compared with the disk in %.1f s; files read since the last time: %d", seconds, read)
             self._logged = self.units_read
+            self._index.tidy()
         with self._condition:
             self._settled = answered
             self._condition.notify_all()

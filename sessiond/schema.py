@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import zlib
 
 import apsw
 
@@ -12,10 +13,25 @@ from sessiond.paths import clear_place
 log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
+
+DICTIONARY = (
+    b'"worktree":"repository":"name":"archived":true,"parent":"title":"agent":true,"old":true,"approval":"never"'
+    b'"read-only""danger-full-access""bypassPermissions""acceptEdits","successor":"/Users/'
+    b'{"created":17,"cwd":"/home/","branch":"main","settings":{"cwd":"/home/","model":"gpt-5","effort":"medium",'
+    b'"approval":"on-request","sandbox":"workspace-write","at":17},"bare":true,"asked":true,"prompt":"","updated":17,'
+    b'{"mode":"default","created":17,"sidechain":false,"entrypoint":"cli","start":"/home/","slug":"","custom":"",'
+    b'"further":"","summary":"","command":"","last":"","first":"","cwd":"/home/","branch":"","ai":"",'
+    b'"approval":"default","model":"claude-opus-5","effort":"high","updated":17,"places":["/home/'
+    b'"],"launch_dir":"/home/","end":1,"guard":['
+)
+"""What facts are full of: with it they take 165 bytes instead of 256. An index made with another one is built again."""
+
+_MADE_WITH = zlib.crc32(DICTIONARY) >> 1
 _SUFFIXES = ("", "-wal", "-shm")
 
 # What is searched is stored folded, so that the full-text index, the check of its candidates
-# and the query agree about case and diacritics. Two spaces at the end make every one- or
+# and the query agree about case and diacritics; folder and branch only where that makes a
+# difference, which saves 50 bytes a session. Two spaces at the end make every one- or
 # two-character term the beginning of a trigram. detail=none: a third of the size; the order
 # of trigrams is checked on the candidates. The tally spares counting 100,000 rows, 20 ms, to
 # say how many were searched.
@@ -44,8 +60,8 @@ CREATE TABLE fact (
 CREATE INDEX fact_unit ON fact (unit);
 CREATE TABLE session (
   id INTEGER PRIMARY KEY REFERENCES identity, root INTEGER NOT NULL, updated INTEGER NOT NULL, hidden TEXT,
-  archived INTEGER NOT NULL, live TEXT, folded_title TEXT NOT NULL, folded_cwd TEXT NOT NULL,
-  folded_branch TEXT NOT NULL, folded_id TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT, branch TEXT,
+  archived INTEGER NOT NULL, live TEXT, folded_title TEXT NOT NULL, folded_cwd TEXT, folded_branch TEXT,
+  folded_id TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT, branch TEXT,
   unit INTEGER NOT NULL, mtime INTEGER NOT NULL, bytes INTEGER NOT NULL, created INTEGER,
   launch_dir TEXT, model TEXT, effort TEXT,
   approval TEXT, sandbox TEXT, successor TEXT, lost INTEGER
@@ -75,27 +91,34 @@ CREATE TRIGGER tally_delete AFTER DELETE ON session BEGIN
   UPDATE tally SET number = number - 1 WHERE root = old.root AND hidden = coalesce(old.hidden, '');
 END;
 CREATE VIEW searchable (id, title, cwd, branch, name) AS
-  SELECT id, folded_title || '  ', folded_cwd || '  ', folded_branch || '  ', folded_id || '  ' FROM session;
+  SELECT id, folded_title || '  ', coalesce(folded_cwd, cwd, '') || '  ', coalesce(folded_branch, branch, '') || '  ',
+    folded_id || '  ' FROM session;
 CREATE VIRTUAL TABLE search USING fts5 (
   title, cwd, branch, name, content = 'searchable', content_rowid = 'id', detail = none, columnsize = 0,
   tokenize = 'trigram case_sensitive 1'
 );
 CREATE VIRTUAL TABLE term USING fts5vocab (search, row);
 CREATE TRIGGER session_insert AFTER INSERT ON session BEGIN
-  INSERT INTO search (rowid, title, cwd, branch, name) VALUES (
-    new.id, new.folded_title || '  ', new.folded_cwd || '  ', new.folded_branch || '  ', new.folded_id || '  ');
+  INSERT INTO search (rowid, title, cwd, branch, name) SELECT * FROM searchable WHERE id = new.id;
 END;
-CREATE TRIGGER session_delete AFTER DELETE ON session BEGIN
-  INSERT INTO search (search, rowid, title, cwd, branch, name) VALUES ('delete',
-    old.id, old.folded_title || '  ', old.folded_cwd || '  ', old.folded_branch || '  ', old.folded_id || '  ');
+CREATE TRIGGER session_delete BEFORE DELETE ON session BEGIN
+  INSERT INTO search (search, rowid, title, cwd, branch, name)
+    SELECT 'delete', * FROM searchable WHERE id = old.id;
 END;
-CREATE TRIGGER session_update AFTER UPDATE OF folded_title, folded_cwd, folded_branch, folded_id ON session
+CREATE TRIGGER session_change
+BEFORE UPDATE OF folded_title, folded_cwd, folded_branch, folded_id, cwd, branch ON session
 WHEN old.folded_title IS NOT new.folded_title OR old.folded_cwd IS NOT new.folded_cwd
-  OR old.folded_branch IS NOT new.folded_branch OR old.folded_id IS NOT new.folded_id BEGIN
-  INSERT INTO search (search, rowid, title, cwd, branch, name) VALUES ('delete',
-    old.id, old.folded_title || '  ', old.folded_cwd || '  ', old.folded_branch || '  ', old.folded_id || '  ');
-  INSERT INTO search (rowid, title, cwd, branch, name) VALUES (
-    new.id, new.folded_title || '  ', new.folded_cwd || '  ', new.folded_branch || '  ', new.folded_id || '  ');
+  OR old.folded_branch IS NOT new.folded_branch OR old.folded_id IS NOT new.folded_id
+  OR old.cwd IS NOT new.cwd OR old.branch IS NOT new.branch BEGIN
+  INSERT INTO search (search, rowid, title, cwd, branch, name)
+    SELECT 'delete', * FROM searchable WHERE id = old.id;
+END;
+CREATE TRIGGER session_changed
+AFTER UPDATE OF folded_title, folded_cwd, folded_branch, folded_id, cwd, branch ON session
+WHEN old.folded_title IS NOT new.folded_title OR old.folded_cwd IS NOT new.folded_cwd
+  OR old.folded_branch IS NOT new.folded_branch OR old.folded_id IS NOT new.folded_id
+  OR old.cwd IS NOT new.cwd OR old.branch IS NOT new.branch BEGIN
+  INSERT INTO search (rowid, title, cwd, branch, name) SELECT * FROM searchable WHERE id = new.id;
 END;
 """
 
@@ -136,9 +159,10 @@ def prepare(path: str) -> apsw.Connection:
             with db:
                 db.execute(SCHEMA)
                 db.pragma("user_version", SCHEMA_VERSION)
+                db.pragma("application_id", _MADE_WITH)
         elif version != SCHEMA_VERSION:
             raise apsw.SchemaChangeError(f"schema version {version}, expected {SCHEMA_VERSION}")
-        elif not has_schema(db):
+        elif not has_schema(db) or db.pragma("application_id") != _MADE_WITH:
             raise apsw.SchemaChangeError("its tables are not those of this version")
         elif killed and (found := db.pragma("quick_check")) != "ok":
             raise apsw.CorruptError(str(found))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sessiond.query import Query
 
-WALK = 1500
+WALK = 1000
 """Newest rows looked at one by one before the full-text index is asked: a common word is there, at 0.5 µs a row."""
 COMMON = 4000
 """Candidates above which walking on by recency beats fetching and sorting them all."""
@@ -27,8 +27,13 @@ NEAR = 100
 NEAR_WORDS = 4
 """Words of a query that are compared with those of titles."""
 _WORD = re.compile(r"\w+")
-_FOLDED = {"title": "folded_title", "cwd": "folded_cwd", "branch": "folded_branch", "id": "folded_id"}
-_LOOKED_AT = "id, root, cwd, launch_dir, folded_title, folded_cwd, folded_branch, folded_id"
+_FOLDED = {
+    "title": "folded_title",
+    "cwd": "coalesce(folded_cwd, cwd, '')",
+    "branch": "coalesce(folded_branch, branch, '')",
+    "id": "folded_id",
+}
+_LOOKED_AT = "id, root, cwd, branch, launch_dir, folded_title, folded_cwd, folded_branch, folded_id"
 _STATES = {
     "live": "live IS NOT NULL",
     "lost": "lost IS NOT NULL",

@@ -117,6 +117,6 @@ def test_a_large_home_is_read_by_two_processes(home: Home, indexer: Indexer, mon
     monkeypatch.setattr(Helper, "receive", receive)
     indexer.settle(PATIENCE)
     assert len(titles(home)) == 50
-    assert len(batches) == 2
+    assert len(batches) >= 2
     assert indexer._backlog._helper is None
     assert sorted(titles(home, 200)) == sorted(f"session {number}" for number in range(100))
