@@ -279,8 +279,8 @@ class Indexer:
         suspects: set[str] = set()
         gone: list[Unit] = []
         for root in self.stores.roots:
-            if root.path in self.stores.silent:
-                continue
+            if root.path not in self.stores.present:
+                continue  # What was in a store that is away, or silent, is not known to be gone.
             found = compare(root, self._index)
             work += found.changed
             self._later += found.incomplete
