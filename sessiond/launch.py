@@ -55,7 +55,7 @@ class Plan(NamedTuple):
     argv: list[str]
     """The command; empty when the id could be taken for an option."""
     folder: str | None
-    """Where; None when no absolute path is recorded."""
+    """Where; None when no absolute path of a folder is recorded."""
     set: dict[str, str]
     """Environment variables to set."""
     unset: list[str]
@@ -90,12 +90,12 @@ def plan(app: App, session: Session, options: Options, found: Found) -> Plan:
     """Return how *session* is resumed, as it was *found*."""
     settled = _settle(app, session, options)
     safe = bool(_ID.fullmatch(session.id))
-    folder = options.folder or session.launch_dir or ""
+    folder = options.folder or _recorded(session.launch_dir or "")
     named = {} if found.default_store else app.environment(session.root)
     leading = [name for name in (app.store_variable, *app.variables) if name and name not in (*app.kept, *named)]
     return Plan(
         argv=app.launch(session, settled.settings, fork=options.fork, folder=options.folder) if safe else [],
-        folder=folder if folder.startswith("/") else None,
+        folder=folder or None,
         set=named,
         unset=[*app.markers, *leading],
         store_variable=app.store_variable,
@@ -104,6 +104,14 @@ def plan(app: App, session: Session, options: Options, found: Found) -> Plan:
         checks=[*_state(app, session, options, found), *settled.checks],
         folder_gone=app.folder_gone,
     )
+
+
+def _recorded(folder: str) -> str:
+    """Return *folder* if it is the same one for every process, else ``""``.
+
+    ``/proc/self/cwd`` is wherever a program was started.
+    """
+    return folder if folder.startswith("/") and not re.match(r"/+(\./+)*(proc|dev/fd)/", folder) else ""
 
 
 def _state(app: App, session: Session, options: Options, found: Found) -> Iterator[Check]:
@@ -197,7 +205,7 @@ def _restored(app: App, modes: Modes, value: str, options: Options) -> Iterator[
         yield Check(modes.setting, "noted", what)
         return
     hint = f"With it: --allow-loose, and there {modes.restored}"
-    yield Check(modes.setting, "refused", f"{what}, and {app.program} has no option against that", hint)
+    yield Check(modes.setting, "refused", f"{what}, and no option of {app.program} is known to prevent that", hint)
 
 
 def _choose(app: App, recorded: dict[str, str], options: Options) -> tuple[Settings, dict[str, _Reason]]:

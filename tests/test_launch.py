@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -170,6 +171,36 @@ def test_every_mode_an_agent_has_is_either_strict_or_loose(app: App) -> None:
         assert not modes.wider.keys() & (modes.strict | modes.loose)
         assert set(modes.wider.values()) | modes.replaced.keys() <= modes.strict
         assert modes.setting in app.carries
+
+
+@pytest.mark.parametrize("app", [app for app in APPS.values() if app.modes], ids=lambda app: app.name)
+@given(data=st.data())
+def test_no_agent_starts_with_more_than_its_own_default_unless_it_is_allowed(app: App, data: st.DataObject) -> None:
+    """What is not recorded as strict is refused, or another that is strict is passed, and it is said."""
+    values = data.draw(recorded(app))
+    made = planned(app.name, Options(), **values)
+    for modes in app.modes:
+        value, states = values[modes.setting] or "", [c.state for c in made.checks if c.name == modes.setting]
+        if value in modes.strict - modes.replaced.keys():
+            assert "refused" not in states
+        elif modes.restored:
+            assert states == ["refused"]
+            assert "--allow-loose" in "".join(check.hint for check in made.checks)
+        else:
+            assert states == ["noted"]
+            assert modes.setting not in made.carried
+
+
+def test_the_page_tells_of_every_agent_what_becomes_of_its_permissions_and_whether_it_copies() -> None:
+    """One line each, in the order of the registry."""
+    page = (Path(__file__).parent.parent / "docs" / "resume.md").read_text(encoding="utf-8")
+    table = page.partition("| agent | started in |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    assert [row[0] for row in rows] == [app.label for app in apps.APPS.values()]
+    for row, app in zip(rows, apps.APPS.values(), strict=True):
+        assert (row[4] != "no") == app.forks
+        assert (row[3] == "refused") == any(modes.restored for modes in app.modes)
+        assert (row[3] == "withheld") == any(not modes.restored for modes in app.modes)
 
 
 @pytest.mark.parametrize("app", ["claude", "codex"])

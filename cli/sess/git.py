@@ -145,8 +145,10 @@ def changes(folder: str) -> int:
 def _without_filters(folder: str) -> Sequence[str]:
     """Return the options that keep git from running a program to compare a file with what is committed."""
     keys = _found(folder, "config", "-z", "--name-only", "--get-regexp", r"^filter\.") or ""
-    names = dict.fromkeys(key.removeprefix("filter.").rpartition(".")[0] for key in keys.split("\0"))
-    names.pop("", None)
+    # A filter may have the name "", whose keys are `filter..clean`; `filter.clean` is of none.
+    names = dict.fromkeys(
+        key.removeprefix("filter.").rpartition(".")[0] for key in keys.split("\0") if key.count(".") > 1
+    )
     if any("=" in name for name in names):  # `-c` takes what comes before the first one for the key
         raise Failed("it has a filter that cannot be switched off")
     off = [f"filter.{name}.{setting}" for name in names for setting in ("clean=", "process=", "required=false")]

@@ -60,7 +60,8 @@ def look(row: Row, plan: Plan, home: str, ask: Ask) -> Preflight:
         return Preflight(known, None)
     folder = plan["folder"]
     if not folder:
-        unknown = Check("folder", "refused", "none is recorded", "Say where to go on: --dir DIR")
+        text = f"none is recorded, but {row['launch_dir']}" if row["launch_dir"] else "none is recorded"
+        unknown = Check("folder", "refused", text, "Say where to go on: --dir DIR")
         return Preflight([unknown, *known], None)
     shown = render.folder(folder, home)
     if obstacle := _obstacle(folder):

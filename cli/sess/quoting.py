@@ -30,6 +30,9 @@ def command(argv: Sequence[str], folder: str, env: Mapping[str, str | None]) -> 
 
 def quoted_folder(path: str) -> str:
     """Return what names the folder *path* on a line."""
+    if ".." in path.split("/"):
+        # `cd` goes up in the path, the system in the file system: after a link that is another folder.
+        path = os.path.realpath(path)
     # A shell drops the newlines at the end of what `$(…)` gives.
     return quoted(path + "/." if path.endswith("\n") else path)
 

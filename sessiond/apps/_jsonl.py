@@ -31,7 +31,7 @@ HEAD_TOTAL = 4 << 20
 TAIL = 512 << 10
 LOOK_BACK = 8 << 20
 """Bytes before the end in which a title record is looked for once (seen 4.9 MB from the end)."""
-LINES = 5000
+LINES = 3000
 """Lines of a tail that are parsed at most; a real one has 50 to 2,000."""
 OBJECTS = 1000
 """Objects on one line that are parsed; two are what a lost newline leaves."""

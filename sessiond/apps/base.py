@@ -41,7 +41,7 @@ class Modes(NamedTuple):
     wider: Mapping[str, str] = {}
     """Further loose ones, for which the program has no option, and the strict one to pass instead."""
     restored: str = ""
-    """What to type in the program to be asked again, where it brings any mode back and no option sets a stricter one.
+    """What to do in the program to be asked again, where it brings any mode back or may, and no option is known to win.
 
     A mode that is not strict is then refused unless the person allows it.
     """

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from sessiond.apps import _sqlite
-from sessiond.apps._jsonl import Transcript, given, instant, records, text
+from sessiond.apps._jsonl import Transcript, given, instant, mode, records, text
 from sessiond.apps._store import MANIFEST, UUID, Place, Store, manifest
+from sessiond.apps.base import Modes
 from sessiond.session import Scan
 from sessiond.text import storable, title
 
@@ -30,6 +31,7 @@ META = 64 << 10
 
 _FOLDER = rf"chats/[0-9a-f]{{32}}/(?P<id>{UUID})"
 _UNTITLED = "New Agent"
+_EVERYTHING = "run-everything"
 # Field 9 of the blob, its length and what follows.
 _WORKSPACE = re.compile(rb"J([\x01-\x7f]|[\x80-\xff][\x01-\x1f])(?=file:///|/)")
 
@@ -44,6 +46,15 @@ class Cursor(Store):
     program = "cursor-agent"
     store_variable = "CURSOR_DATA_DIR"
     variables = ("XDG_CONFIG_HOME",)
+    carries = ("approval",)
+    modes = (
+        Modes(
+            *("approval", "default"),
+            strict=frozenset({"default", "plan", "ask", "search"}),
+            loose=frozenset({_EVERYTHING, "auto-run", "background"}),
+            restored="/auto-run off",
+        ),
+    )
     folder_gone = (
         "Cursor keeps its chats by folder, and begins a new one anywhere else.\n"
         "It goes on once that folder exists again, even empty: mkdir -p FOLDER"
@@ -105,6 +116,7 @@ class Cursor(Store):
             created=said.get("created"),
             updated=_updated(chosen),
             model=said.get("model"),
+            approval=said.get("approval"),
             hidden=_hidden(said),
         )
 
@@ -150,6 +162,8 @@ def _chat(database: apsw.Connection, bucket: str) -> Facts:
         cwd=_workspace(database, blob, bucket) if blob and blob.isascii() else None,
         created=instant(record.get("createdAt")),
         model=text(record.get("lastUsedModel")),
+        # A later name for what `mode` said in 2025.
+        approval=_EVERYTHING if record.get("isRunEverything") else mode(record.get("mode")),
         agent=bool(record.get("subagentInfo")),
         used=bool(blob),
     )

@@ -34,6 +34,8 @@ _CONVERSATIONS = """
 SELECT rowid, CAST(substr(key, 1, 4096) AS BLOB), CAST(substr(conversation_id, 1, 200) AS BLOB) FROM conversations_v2
 """
 _TIMES = "SELECT rowid, updated_at FROM conversations_v2"
+DEFAULT = "default"
+"""What is shown of one that says it lets nothing pass."""
 TRUSTED = "trusted"
 """What is shown of a session in which the person let tools, commands or folders pass for good."""
 
@@ -52,7 +54,14 @@ class Kiro(Store):
     store_variable = "KIRO_HOME"
     variables = ("XDG_DATA_HOME",)
     carries = ("approval",)
-    modes = (Modes("approval", "default", strict=frozenset({"default"}), loose=frozenset({TRUSTED})),)
+    modes = (
+        Modes(
+            *("approval", DEFAULT),
+            strict=frozenset({DEFAULT}),
+            loose=frozenset({TRUSTED}),
+            restored="/tools reset",
+        ),
+    )
     folder_gone = (
         "Kiro finds a session of its third engine from that folder only. It can be made again: mkdir -p FOLDER\n"
         "The others go on in whatever folder it is started in: --dir DIR"
@@ -143,13 +152,12 @@ class Kiro(Store):
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002
         """Return ``kiro-cli`` with the engine that wrote *session*: none of the three finds another's sessions.
 
-        What the person let pass comes back with the session; ``--trust-tools=`` trusts no tool.
+        What the person let pass may come back, and whether ``--trust-tools=`` would prevent it is not known.
         """
         if session.path.endswith("/session.json"):
             return [self.program, "--v3", "--resume-id", session.id]
         engine = [] if session.path.endswith(".json") else ["--classic"]
-        strict = ["--trust-tools="] if session.approval and session.approval != settings.approval else []
-        return [self.program, "chat", *engine, *strict, "--resume-id", session.id]
+        return [self.program, "chat", *engine, "--resume-id", session.id]
 
 
 def _of_session(record: Mapping[str, Any], *, cut: bool) -> Facts:
@@ -165,7 +173,7 @@ def _of_session(record: Mapping[str, Any], *, cut: bool) -> Facts:
         updated=instant(record.get("updated_at")),
         model=text(_part(_part(state, "rts_model_state"), "model_info").get("model_id")),
         agent=bool(record.get("parent_session_id")),
-        approval="unknown" if cut else TRUSTED if any(passed) else None,
+        approval="unknown" if cut else TRUSTED if any(passed) else DEFAULT if allowed else None,
     )
 
 

@@ -48,6 +48,7 @@ class Vibe(Store):
             DEFAULT,
             strict=frozenset({"ask", "default", "plan", "chat", "explore", DEFAULT}),
             loose=frozenset({"auto-approve", "smart-approve"}),
+            restored="Shift+Tab",
         ),
     )
     folder_gone = "Vibe resumes the session from any other folder as well: --dir DIR"
@@ -127,8 +128,7 @@ class Vibe(Store):
             return Live("", f"elsewhere: its lock cannot be read ({error.strerror})", certain=False)
         if not _process.runs(pid := _pid(record or {})):
             return None
-        # A number is given out again.
-        return Live("", f"{_process.place(pid)}: its lock does not say when that began", certain=False)
+        return Live("", f"{_process.place(pid)}: its lock may be of an earlier process with that number", certain=False)
 
     def present(self, session: Session) -> bool:
         """Return whether *session* has more than its description; without, Vibe does not find it."""
@@ -136,10 +136,8 @@ class Vibe(Store):
         return os.path.lexists(os.path.join(os.path.dirname(session.path), name))
 
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002
-        """Return ``vibe --resume``, which goes on with the recorded model and agent (source of 3.0.2)."""
-        argv = [self.program, "--resume", session.id]
-        strict = session.approval in self.modes[0].strict
-        return argv if strict or not settings.approval else [*argv, "--agent", settings.approval]
+        """Return ``vibe --resume``, which brings model and agent back, whatever ``--agent`` says (3.0.2)."""
+        return [self.program, "--resume", session.id]
 
 
 def _meta(record: dict[str, Any]) -> Facts:

@@ -177,7 +177,7 @@ def test_without_a_time_the_mtime_is_the_last_activity(claude: Store) -> None:
         ),
         (
             [
-                *(prompt("a", permissionMode="auto"), *[{"type": "progress"}] * 40_000),
+                *(prompt("a", permissionMode="auto"), *[{"type": "progress", "data": "x" * 1000}] * 800),
                 {"type": "permission-mode", "permissionMode": "plan"},
             ],
             {"approval": "plan"},

@@ -17,6 +17,7 @@ from fixtures.agents.cursor import chat, meta, write
 from fixtures.agents.cursor import store as database
 from sessiond.apps.base import Watch
 from sessiond.apps.cursor import Cursor
+from sessiond.launch import Found, Options, plan
 from sessiond.session import Settings
 from tests.apps.reader import Reader
 
@@ -304,3 +305,28 @@ def test_a_chat_is_resumed_where_it_is_found(store: Store, folder: str | None, m
     store.put()
     argv = store.app.launch(store.row(ID), Settings(model="gpt-6"), fork=False, folder=folder)
     assert argv == ["cursor-agent", "--resume", ID, *more]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "allow", "state"),
+    [
+        ({"mode": "default"}, False, None),
+        ({"mode": "plan", "isRunEverything": False}, False, None),
+        ({"mode": "auto-run"}, False, "refused"),
+        ({"mode": "auto-run"}, True, "noted"),
+        ({"mode": "default", "isRunEverything": True}, False, "refused"),
+        ({"mode": "default", "isRunEverything": "yes"}, False, "refused"),
+        ({"mode": "default", "isRunEverything": True}, True, "noted"),
+        ({"mode": "turbo"}, False, "refused"),
+        ({"mode": {"a": 1}}, False, "refused"),
+        ({"mode": None}, False, "refused"),
+    ],
+)
+def test_a_chat_that_may_come_back_loose_is_refused_unless_it_is_asked_for(
+    store: Store, recorded: dict[str, Any], state: str | None, *, allow: bool
+) -> None:
+    """Whether Cursor restores it is not known, and no option makes it stricter."""
+    database(store.folder(), "CI", NOW, CWD, **recorded)
+    made = plan(store.app, store.row(ID), Options(allow_loose=allow), Found())
+    assert [check.state for check in made.checks if check.name == "approval"] == ([state] if state else [])
+    assert made.argv == ["cursor-agent", "--resume", ID]

@@ -18,6 +18,7 @@ from fixtures.agents.kiro import conversation, database, event, log, said, sessi
 from sessiond.apps._store import MANIFEST
 from sessiond.apps.base import Watch
 from sessiond.apps.kiro import Kiro
+from sessiond.launch import Found, Options, plan
 from sessiond.session import Settings
 from tests.apps.odd import ODD
 from tests.apps.reader import Reader
@@ -25,6 +26,8 @@ from tests.apps.reader import Reader
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from sessiond.session import Session
 
 ID = "f2946a26-3735-4b08-8d05-c928010302d5"
 OTHER = "8255c6fc-4bd8-460d-9e7c-794500e0805f"
@@ -77,7 +80,7 @@ def test_a_session_of_the_second_engine_is_read(store: Store, root: str) -> None
     row = store.row(ID)
     assert (row.title, row.cwd, row.launch_dir, row.path, row.hidden) == ("Fix cart rounding", CWD, CWD, path, None)
     assert (row.created, row.updated, row.model) == (NOW - 60_000, NOW, "claude-sonnet-4.6")
-    assert (row.branch, row.live, row.approval) == (None, None, None)
+    assert (row.branch, row.live, row.approval) == (None, None, "default")
     assert store.app.prompts(row) == ("off by a cent", "and test it")
 
 
@@ -372,14 +375,34 @@ def test_what_the_person_let_pass_is_withheld_until_asked_for(store: Store, root
     session(root, ID, CWD, "CI", NOW, {"session_state": {"permissions": allowed}})
     row = store.row(ID)
     assert row.approval == "trusted"
-    strict, loose = (
-        store.app.launch(row, Settings(approval=one), fork=False, folder=None) for one in ("default", "trusted")
-    )
-    assert strict == ["kiro-cli", "chat", "--trust-tools=", "--resume-id", ID]
-    assert loose == ["kiro-cli", "chat", "--resume-id", ID]
-    (modes,) = store.app.modes
-    assert (modes.default, "trusted" in modes.loose, "unknown" in modes.strict | modes.loose) == (
-        "default",
-        True,
-        False,
-    )
+    assert approvals(row) == ["refused"]
+    assert approvals(row, allow=True) == ["noted"]
+
+
+@pytest.mark.parametrize(
+    ("state", "checks"),
+    [
+        ({"permissions": {"trusted_tools": [], "filesystem": {"allowed_write_paths": []}}}, []),
+        ({"permissions": {}}, ["refused"]),
+        ({"permissions": "all"}, ["refused"]),
+        ({}, ["refused"]),
+    ],
+)
+def test_only_a_session_that_says_it_lets_nothing_pass_goes_on_unasked(
+    store: Store, root: str, state: dict[str, Any], checks: list[str]
+) -> None:
+    session(root, ID, CWD, "CI", NOW, {"session_state": state})
+    assert approvals(store.row(ID)) == checks
+
+
+def test_nor_does_one_of_an_engine_that_does_not_record_it(store: Store, root: str) -> None:
+    workspace(root, THIRD, CWD, "CI", NOW)
+    database(root, conversation(OTHER, CWD, ["CI"], NOW))
+    assert [approvals(row) for row in store.rows().values()] == [["refused"], ["refused"]]
+
+
+def approvals(row: Session, *, allow: bool = False) -> list[str]:
+    """Return what the plan to resume *row* says of its permissions; they are left to Kiro, so nothing is passed."""
+    made = plan(Kiro(), row, Options(allow_loose=allow), Found())
+    assert not any("trust" in word for word in made.argv)
+    return [check.state for check in made.checks if check.name == "approval"]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sessiond.session import Session
+
 ID = "8d9f5934-d8a7-7d92-5fac-2f5569fa663f"
 OTHER = "9d9f5934-d8a7-7d92-5fac-2f5569fa663f"
 CWD = "/home/ana/src/shop"
@@ -220,40 +222,46 @@ def test_a_file_met_half_written_keeps_its_session(store: Store, name: str, cont
 
 
 @pytest.mark.parametrize(
-    ("agent", "allow", "more"),
+    ("agent", "allow", "checks"),
     [
         (DEFAULT, False, []),
         ("ask", False, []),
-        ("auto-approve", False, ["--agent", DEFAULT]),
-        ("auto-approve", True, ["--agent", "auto-approve"]),
-        ("smart-approve", False, ["--agent", DEFAULT]),
-        ("lean", True, ["--agent", DEFAULT]),
-        ({"a": 1}, False, ["--agent", DEFAULT]),
+        ("auto-approve", False, ["refused"]),
+        ("auto-approve", True, ["noted"]),
+        ("smart-approve", False, ["refused"]),
+        ("lean", False, ["refused"]),
+        ("lean", True, ["noted"]),
+        ({"a": 1}, False, ["refused"]),
         (None, False, []),
     ],
 )
-def test_an_agent_that_approves_by_itself_is_taken_back_unless_it_is_asked_for(
-    store: Store, agent: object, more: list[str], *, allow: bool
+def test_an_agent_that_approves_by_itself_is_refused_unless_it_is_asked_for(
+    store: Store, agent: object, checks: list[str], *, allow: bool
 ) -> None:
+    """Vibe brings it back whatever ``--agent`` says, so that is not passed either (3.0.2)."""
     store.put(agent=agent)
-    made = plan(store.app, store.row(ID), Options(allow_loose=allow), Found())
-    assert made.argv == ["vibe", "--resume", ID, *more]
+    assert approvals(store.row(ID), allow=allow) == checks
 
 
-def test_one_whose_agent_was_not_found_starts_strict(store: Store) -> None:
+def test_one_whose_agent_was_not_found_is_refused(store: Store) -> None:
     store.put()
     os.unlink(f"{folder(str(store.root), ID)}/generations/{sample.GENERATION}/runtime-state.json")
-    made = plan(store.app, store.row(ID), Options(), Found())
-    assert made.argv == ["vibe", "--resume", ID, "--agent", DEFAULT]
+    assert approvals(store.row(ID)) == ["refused"]
 
 
 @pytest.mark.parametrize(
-    ("profile", "more"), [(None, []), ({"name": "plan"}, []), ({"name": "auto-approve"}, ["--agent", DEFAULT])]
+    ("profile", "checks"), [(None, []), ({"name": "plan"}, []), ({"name": "auto-approve"}, ["refused"])]
 )
-def test_so_is_one_of_the_older_generation(store: Store, profile: object, more: list[str]) -> None:
+def test_so_is_one_of_the_older_generation(store: Store, profile: object, checks: list[str]) -> None:
     store.old("CI", "hi", agent_profile=profile)
-    made = plan(store.app, store.row(ID), Options(), Found())
-    assert made.argv == ["vibe", "--resume", ID, *more]
+    assert approvals(store.row(ID)) == checks
+
+
+def approvals(row: Session, *, allow: bool = False) -> list[str]:
+    """Return what the plan to resume *row* says of its agent; the command is the same for all."""
+    made = plan(Vibe(), row, Options(allow_loose=allow), Found())
+    assert made.argv == ["vibe", "--resume", ID]
+    return [check.state for check in made.checks if check.name == "approval"]
 
 
 # Who has it open

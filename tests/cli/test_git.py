@@ -24,6 +24,7 @@ KEYS = [
     *("pager.status", "pager.config", "gpg.program", "gpg.x509.program", "gpg.ssh.program"),
     *("gpg.ssh.defaultKeyCommand", "uploadpack.packObjectsHook", "trailer.x.command", "trailer.x.cmd"),
     *("filter.x.clean", "filter.x.smudge", "filter.x.process", "filter.a.b c.clean", "FILTER.X.clean"),
+    *("filter..clean", "filter..process"),
     *("remote.origin.uploadpack", "remote.origin.receivepack", "remote.origin.vcs", "browser.x.cmd", "man.x.cmd"),
     *("sendemail.toCmd", "sendemail.ccCmd", "hook.x.command", "guitool.x.cmd"),
     *(f"alias.{command}" for command in ("status", "rev-parse", "symbolic-ref", "config", "show-ref", "rev-list")),
@@ -41,12 +42,14 @@ class Trap:
         self.path.mkdir()
         self.git("init", "-q", "-b", "main")
         (self.path / "file").write_text("before")
-        for name in ("x", "X", "a=b", "a.b c"):
+        for name in ("x", "X", "a=b", "a.b c", ""):
             (self.path / f"of {name}").write_text("before")
-        (self.path / ".gitattributes").write_text('* filter=x diff=x merge=x\n"of X" filter=X\n"of a=b" filter=a=b\n')
+        (self.path / ".gitattributes").write_text(
+            '* filter=x diff=x merge=x\n"of X" filter=X\n"of a=b" filter=a=b\n"of " filter=\n'
+        )
         self.git("add", ".")
         self.git("commit", "-q", "-m", "all")
-        for name in ("file", "of x", "of X", "of a=b", "of a.b c"):
+        for name in ("file", "of x", "of X", "of a=b", "of a.b c", "of "):
             (self.path / name).write_text("behind")  # of the same size: git has to look inside
 
     def git(self, *words: str) -> None:
@@ -76,7 +79,7 @@ def ask_everything(folder: str) -> None:
     assert git.moved(folder, head.commit) == (0, 0)
     assert git.top(folder) == folder
     git.remotes(folder)
-    assert git.changes(folder) == 5
+    assert git.changes(folder) == 6
 
 
 def test_a_trap_is_one(trap: Trap) -> None:
@@ -180,7 +183,7 @@ def test_the_environment_does_not_lead_git_elsewhere(
     ask_everything(str(trap.path))
     (trap.path / "below").mkdir()
     assert git.head(str(trap.path / "below")).branch == "main"
-    assert git.changes(str(trap.path)) == 5
+    assert git.changes(str(trap.path)) == 6
 
 
 def test_nothing_is_written(trap: Trap) -> None:

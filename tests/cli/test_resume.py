@@ -266,6 +266,35 @@ def test_the_printed_line_does_the_same_in_a_shell(machine: Machine, shell: str,
     assert os.listdir(folder) == []
 
 
+@pytest.mark.needs("dash", "bash", "zsh", "fish")
+@pytest.mark.parametrize("shell", ["dash", "bash", "zsh", "fish"])
+def test_the_printed_line_goes_up_from_a_link_as_the_system_does(machine: Machine, shell: str) -> None:
+    """`cd link/..` of a shell leads to the folder that the link lies in."""
+    start, target = machine.folder(), machine.folder()
+    for above in (start, target):
+        os.makedirs(f"{above}/in/it")
+        os.mkdir(f"{above}/meant")
+    os.symlink(f"{target}/in", f"{start}/link")
+    session = machine.claude(f"{start}/link/../meant", "HEAD")
+    ran = machine.resume(session)
+    assert (ran.cwd, ran.env["PWD"]) == (f"{target}/meant", f"{target}/meant")
+    shown = machine.sess("show", session).stdout
+    for line in machine.sess("resume", session, "--print").stdout, shown[shown.index("cd /") :]:
+        subprocess.run([str(shutil.which(shell)), "-c", line], env=machine.env, cwd="/", timeout=PATIENCE, check=False)
+        assert machine.ran().cwd == f"{target}/meant"
+
+
+@pytest.mark.parametrize(
+    "folder", ["/proc/self/cwd", "//proc/self/cwd", "/./proc/self/cwd", "/dev/fd/0", "here", "C:\\src"]
+)
+def test_what_is_another_folder_for_each_process_is_none(machine: Machine, folder: str) -> None:
+    """It would be resumed wherever one happens to be."""
+    done = machine.sess("resume", machine.claude(folder, "HEAD"), "--yes", cwd=machine.folder())
+    assert (done.returncode, machine.nothing_ran()) == (REFUSED, True)
+    assert f"refused  folder    none is recorded, but {folder}\n" in done.stderr
+    assert "--dir DIR" in done.stderr
+
+
 @pytest.mark.skipif(not shutil.which("env"), reason="needs env")
 @pytest.mark.parametrize("locale", [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": ""}, {"LC_CTYPE": "C.UTF-8"}, {"LC_ALL": "C"}])
 def test_the_agent_gets_the_locale_that_the_person_has(

@@ -50,7 +50,7 @@ def test_anything_else_does_not(machine: Machine, changed: str, answer: str) -> 
         terminal.wait_for(GO_ON)
         terminal.type(answer)
         assert terminal.code() == REFUSED
-        assert terminal.shown.endswith(b"sess: not resumed\r\n")
+        assert terminal.shown.endswith(b"sess: not resumed\r\nNothing was started or changed.\r\n")
     assert machine.nothing_ran()
 
 

@@ -354,6 +354,8 @@ ENVIRONMENTS = [
     (claude(),             {"CLAUDECODE": DEFAULT},                       {"CLAUDECODE": None}),
     (claude(),             {"CLAUDE_CONFIG_DIR": "/some/other"},          {"CLAUDE_CONFIG_DIR": None}),
     (claude(),             {"CLAUDE_CONFIG_DIR": f"{DEFAULT}/."},         {}),
+    (claude(),             {"CLAUDE_CONFIG_DIR": f".{DEFAULT}"},          {"CLAUDE_CONFIG_DIR": None}),
+    (claude(),             {"XDG_DATA_HOME": "/some/other"},              {}),
     (claude(root=WORK),    {},                                            {"CLAUDE_CONFIG_DIR": WORK}),
     (claude(root=WORK),    {"CLAUDE_CONFIG_DIR": "/some/other"},          {"CLAUDE_CONFIG_DIR": WORK}),
     (claude(root=WORK),    {"CLAUDE_CONFIG_DIR": WORK},                   {}),

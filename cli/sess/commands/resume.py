@@ -163,7 +163,7 @@ def _attempt(call: Call, row: Row) -> _Attempt:
         row,
         plan,
         argv=[*plan["argv"], *options.passed_on],
-        env=agent.changes(plan, row["root"]),
+        env=agent.changes(plan, row["app"], row["root"]),
         program=shutil.which(plan["argv"][0]) if plan["argv"] else None,
         checks=found.checks,
         place=found.place,
@@ -186,7 +186,7 @@ def _agreed(call: Call, attempt: _Attempt) -> _Attempt:
     """
     while True:
         if choice.line(call, "Resume all the same? [y/N] ").lower() not in ("y", "yes"):
-            raise Problem("refused", "not resumed")
+            raise Problem("refused", "not resumed", "Nothing was started or changed.")
         before = attempt
         call.ask({"op": "sync", "timeout_ms": _WAIT})
         attempt = _attempt(call, before.row).settled(agreed=True)
