@@ -50,7 +50,7 @@ transcripts are read takes up to 25 ms, at this 5 ms."""
 
 HAND_OVER = 5.0
 """Seconds that a daemon has to end for the one that a service manager started."""
-_WRITABLE = "make its folder writable and leave 1 MB free there, or set SESS_STATE_DIR"
+_WRITABLE = "Make its folder writable and leave 1 MB free there, or set SESS_STATE_DIR to another."
 PROBED = 0.5
 """Seconds after which the lock is another daemon's for certain: a client that looks holds it for a moment."""
 
@@ -68,9 +68,7 @@ def run(env: MutableMapping[str, str]) -> None:
         faulthandler.enable()
     paths = locate(env, os.getuid(), sys.platform, is_private)
     if problem := socket_path_problem(paths.socket, sys.platform):
-        raise Problem(
-            "unreachable", f"the socket cannot be made: {problem}", "set SESS_RUNTIME_DIR to a shorter folder"
-        )
+        raise Problem("unreachable", f"the socket cannot be made: {problem}", "Set SESS_RUNTIME_DIR to a shorter path.")
     for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
         _make_private(folder)
     try:
@@ -195,11 +193,12 @@ def _make_private(folder: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         problem = exposure(folder, os.getuid())
     except OSError as error:
-        raise Problem("unreachable", f"{folder} cannot be made: {error.strerror}", "set SESS_STATE_DIR") from None
+        hint = "Set SESS_STATE_DIR to a folder that can be."
+        raise Problem("unreachable", f"{folder} cannot be made: {error.strerror}", hint) from None
     if problem:
         from sess.quoting import quoted
 
-        hint = f"chmod 700 {quoted(folder)}, or set SESS_STATE_DIR"
+        hint = f"Make it yours alone (chmod 700 {quoted(folder)}), or set SESS_STATE_DIR to another."
         raise Problem("refused", f"the daemon would not be private: {problem}", hint)
 
 
@@ -224,7 +223,9 @@ def _lock(paths: Paths, patience: float) -> int:
             holder = os.pread(lock, 100, 0).decode("ascii", "replace").strip()
             if waited > patience:
                 os.close(lock)
-                raise Problem("running", f"a daemon is running already ({holder})", "sess status") from None
+                raise Problem(
+                    "running", f"a daemon is running already ({holder})", "`sess status` says how it is."
+                ) from None
             if waited > PROBED and not told:
                 told = True
                 _tell_to_end(holder)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_HINT = "see docs/protocol.md"
+_HINT = "See docs/protocol.md."
 
 
 def request_length(received: bytearray) -> int | None:
@@ -85,7 +85,7 @@ def respond(
     except Exception:
         log.exception("a request failed")
         problem = Problem(
-            "internal", "the daemon stumbled over this request", "its log says where; sess status names it"
+            "internal", "the daemon stumbled over this request", "Its log says where; `sess status` names the file."
         )
         if relayed:
             send(output_frame(2, f"sess: {problem.message}\n{problem.hint}\n".encode()))

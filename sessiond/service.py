@@ -92,10 +92,10 @@ class Service:
         although *may_wait* is False.
         """
         if request.get("v") != PROTOCOL:
-            raise Problem("usage", f"this daemon speaks version {PROTOCOL} of the protocol", 'send "v":1')
+            raise Problem("usage", f"this daemon speaks version {PROTOCOL} of the protocol", 'Send "v":1.')
         operation = self._operations.get(request.get("op", "")) if isinstance(request.get("op"), str) else None
         if operation is None:
-            raise Problem("usage", "there is no such op", f"one of: {' '.join(self._operations)} subscribe")
+            raise Problem("usage", "there is no such op", f"One of: {' '.join(self._operations)} subscribe")
         waits = request["op"] in _WAITING or request.get("sync") is True or request.get("resolve") is True
         if waits and not may_wait:
             raise Blocks
@@ -111,7 +111,7 @@ class Service:
     def follow(self, request: dict[str, Any]) -> tuple[Follower, Answer]:
         """Return who follows the query of *request* from now on, and the answer to it. Raises Problem."""
         if request.get("v") != PROTOCOL:
-            raise Problem("usage", f"this daemon speaks version {PROTOCOL} of the protocol", 'send "v":1')
+            raise Problem("usage", f"this daemon speaks version {PROTOCOL} of the protocol", 'Send "v":1.')
         query = self._query(request)
         with self._search() as search:
             follower = Follower(query, search)
@@ -205,7 +205,7 @@ class Service:
                 near = nearest(str(name), self._apps)
                 meant = f"Did you mean {near}? " if near else ""
                 raise Problem(
-                    "usage", f"no agent is called {clean(str(name))}", f"{meant}Known are: {' '.join(self._apps)}"
+                    "usage", f"no agent is called {clean(str(name))}", f"{meant}Known are: {' '.join(self._apps)}."
                 )
         return tuple(names)
 
@@ -283,7 +283,11 @@ class Service:
             )
         if len({row["id"] for row in rows}) > 1:
             listed = "\n".join(f"{row['id']}  {row['app']}  {clean(row['title'])}" for row in rows[:10])
-            raise Problem("ambiguous", f"{len(rows)} sessions have an id that begins with {clean(wanted)}", listed)
+            raise Problem(
+                "ambiguous",
+                f"{len(rows)} sessions have an id that begins with {clean(wanted)}",
+                f"{listed}\nType more of it.",
+            )
         return rows[0]
 
     def _patiently(self, place: str, function: Callable[[], T]) -> T:

@@ -46,7 +46,9 @@ def inherited(environ: MutableMapping[str, str]) -> socket.socket | None:
     if found and (found.family, found.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
         return found
     raise Problem(
-        "usage", "the daemon was not given one Unix stream socket to listen on", "see systemd/sessiond.socket"
+        "usage",
+        "the daemon was not given one Unix stream socket to listen on",
+        "See systemd/sessiond.socket; `sess service install` writes it anew.",
     )
 
 

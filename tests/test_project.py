@@ -68,7 +68,7 @@ def test_every_module_has_its_place_on_the_map() -> None:
 def test_the_protocol_page_names_all_that_goes_over_the_wire(daemon: Daemon) -> None:
     """Every operation, key of a row, key of the status, error and its exit code stands in docs/protocol.md."""
     page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
-    operations = daemon.answers("no such op")[-1]["error"]["hint"].removeprefix("one of: ").split()
+    operations = daemon.answers("no such op")[-1]["error"]["hint"].removeprefix("One of: ").split()
     for name in [*operations, *daemon.ask("status"), *ROW]:
         assert f"`{name}`" in page, name
     for code, number in EXITS.items():

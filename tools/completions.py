@@ -164,7 +164,8 @@ def _single(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-ZSH = r"""# {made}
+ZSH = r"""#compdef sess
+# {made}
 
 _sess() {{
   setopt local_options ${{_comp_options-}} # those that the functions of compinit need
@@ -211,7 +212,9 @@ __sess_compdef() {{
   (( ${{+functions[compdef]}} )) && compdef _sess sess
   return 0
 }}
-if (( ${{+functions[compdef]}} )); then
+if [[ ${{funcstack[1]-}} == _sess ]]; then
+  _sess "$@" # `compinit` found this file in `fpath`, and this is the first time that it is needed
+elif (( ${{+functions[compdef]}} )); then
   compdef _sess sess
 else
   precmd_functions=(${{precmd_functions[@]:#__sess_compdef}} __sess_compdef)
@@ -221,7 +224,8 @@ fi
 
 def fish(every: list[Command]) -> str:
     """Return the completion for fish."""
-    lines = [f"# {MADE}", "", "complete -c sess -f"]
+    # fish loads the installed file in addition to `sess init fish`: what came first would be asked as well.
+    lines = [f"# {MADE}", "", "complete -c sess -e", "complete -c sess -f"]
     lines += [
         f"complete -c sess -n __fish_use_subcommand -a {command.name} -d {_fish(command.help)}" for command in every
     ]

@@ -100,7 +100,7 @@ def _disk(paths: Paths) -> Finding:
     try:
         found = os.statvfs(folder)
     except OSError as error:
-        return Finding("disk", FAULT, f"{folder}: {error.strerror}")
+        return Finding("disk", FAULT, f"{folder}: {error.strerror}", f"ls -ld {quoted(folder)}")
     free = found.f_bavail * found.f_frsize
     writable = os.access(folder, os.W_OK | os.X_OK) and not found.f_flag & os.ST_RDONLY
     facts = {"free": free, "writable": writable}
@@ -280,7 +280,8 @@ def _reconcile(answer: Mapping[str, Any], now: float) -> Finding:
 def _queue(answer: Mapping[str, Any]) -> Finding:
     queue = answer["queue"]
     state = WARNING if queue > _LONG and not answer["progress"] else OK
-    return Finding("queue", state, f"{queue:,} waiting", "sess doctor" if state == WARNING else "", {"waiting": queue})
+    command = "sess service logs" if state == WARNING else ""
+    return Finding("queue", state, f"{queue:,} waiting", command, {"waiting": queue})
 
 
 def _index(answer: Mapping[str, Any]) -> Iterator[Finding]:

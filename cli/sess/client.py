@@ -97,7 +97,9 @@ def ask(paths: Paths, request: dict[str, Any]) -> Answer:
         pass
     except OSError as error:
         why = error.strerror or str(error)
-        raise Problem("unreachable", f"the daemon cannot be reached: {paths.socket}: {why}") from None
+        raise Problem(
+            "unreachable", f"the daemon cannot be reached: {paths.socket}: {why}", "`sess doctor` looks at everything."
+        ) from None
     except (KeyError, TypeError, ValueError):
         raise Problem("unreachable", f"what answers at {paths.socket} is not sessiond", "Try again.") from None
     raise front.NotRunning
@@ -250,7 +252,7 @@ def wait_for_lock(paths: Paths, deadline: float, enough: Callable[[], bool] = la
     raise Problem(
         "unreachable",
         f"a daemon holds {paths.lock} and does not answer",
-        f"{f'End it with `kill -9 {pid}` and try again' if pid else 'Try again'}; its log: {paths.log}",
+        f"{f'End it with `kill -9 {pid}` and try again' if pid else 'Try again'}. Its log may say why: {paths.log}",
     )
 
 
@@ -297,12 +299,12 @@ def _start(paths: Paths, command: Sequence[str], deadline: float) -> None:
             raise Problem(
                 "unreachable",
                 f"the daemon could not be started: {how}: {_last_line(paths.log, before)}",
-                f"Its log: {paths.log}",
+                f"Its log may say more: {paths.log}. `sess doctor` looks at what it needs.",
             )
     raise Problem(
         "unreachable",
         f"the daemon was started and does not answer within {START:.0f} s",
-        f"Try again; its log: {paths.log}",
+        f"Try again. Its log may say why: {paths.log}",
     )
 
 

@@ -23,8 +23,8 @@ SETTLE = 5.0
 
 
 _HINTS = {
-    "5": "launchd refuses the file, or still has the service: `sess service uninstall`, and install again.",
-    "37": "launchd still ends the last one: try again in a moment.",
+    "5": "It refuses the file, or still has the service: `sess service uninstall`, and install again.",
+    "37": "It still ends the last one: try again in a moment.",
     "125": "This domain takes no agents: log in at the screen, and install from there.",
 }
 """What to do about what `launchctl bootstrap` gives as its reason, by the number of it."""
@@ -87,7 +87,7 @@ class Launchd(Manager):
     def write(self, units: Units, *, harden: bool) -> list[str]:
         """Write the property list."""
         if harden:
-            raise Problem("usage", "service: --harden is for systemd", "launchd has nothing like it.")
+            raise Problem("usage", "service: --harden is for systemd", "Leave it out: launchd has nothing like it.")
         return [self._plist] if put_file(self._plist, units.agent()) else []
 
     def starts(self, command: Sequence[str]) -> bool:

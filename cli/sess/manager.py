@@ -214,7 +214,7 @@ def put_file(path: str, content: bytes) -> bool:
             file.write(content)
         os.replace(path + ".new", path)
     except OSError as error:
-        raise Problem("refused", f"{path} cannot be written: {error.strerror}") from None
+        raise Problem("refused", f"{path} cannot be written: {error.strerror}", "Make its folder writable.") from None
     finally:
         os.umask(umask)
     return True

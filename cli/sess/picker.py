@@ -52,7 +52,7 @@ class Picker:
             self._terminal = posix.open("/dev/tty", posix.O_RDWR | posix.O_CLOEXEC)
         except OSError:
             raise Problem(
-                "usage", "pick: there is no terminal to choose on", "`sess find` lists sessions in a pipe"
+                "usage", "pick: there is no terminal to choose on", "`sess find` lists them where there is none."
             ) from None
         fzf = _fzf()
         while True:
@@ -91,7 +91,8 @@ class Picker:
             raise ConnectionError  # of another version, as if there were none
         if code not in (DONE, NOTHING):
             message, _, hint = said.decode("utf-8", "replace").partition("\n")
-            raise Problem("internal", message.removeprefix("sess: ") or "the daemon did not answer", hint.strip())
+            message = message.removeprefix("sess: ") or "the daemon did not answer"
+            raise Problem("internal", message, hint.strip() or "`sess status` says how it is.")
 
     def _filters(self) -> list[bytes]:
         return [*([b"--here"] if self.here else []), *([b"--all"] if self.everything else [])]

@@ -151,7 +151,10 @@ def connect(paths: "Paths", patience: float = SILENCE) -> _socket.socket:
         )
     found = posix.lstat(paths.socket)
     if found.st_uid != uid or found.st_mode & 0o170000 != 0o140000:
-        raise Problem("refused", f"the daemon is not asked: {paths.socket} is no socket of yours", "Remove it.")
+        from sess.quoting import quoted
+
+        hint = f"Look at what it is, then remove it: rm {quoted(paths.socket)}"
+        raise Problem("refused", f"the daemon is not asked: {paths.socket} is no socket of yours", hint)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(patience)
     deadline = time.monotonic() + patience
@@ -170,10 +173,11 @@ def connect(paths: "Paths", patience: float = SILENCE) -> _socket.socket:
 def hung(paths: "Paths") -> Problem:
     """Return what to say when the daemon accepts connections and is silent."""
     pid = daemon_pid(paths)
+    process = f"it with `kill -9 {pid}`" if pid else "the process `sessiond`"
     return Problem(
         "unreachable",
         f"the daemon does not answer: nothing came from {paths.socket} for {SILENCE} s",
-        f"End {f'it with `kill -9 {pid}`' if pid else 'the process `sessiond`'} and try again; its log: {paths.log}",
+        f"End {process} and try again. Its log may say why: {paths.log}",
     )
 
 

@@ -376,7 +376,7 @@ LIMITS = {"fs.inotify.max_user_watches": 8192, "fs.inotify.max_user_instances": 
     [
         ({"reconciled": 1}, r"fault reconcile +last compared with the disk \d+ ?y.* ago: .* 'sess service restart'"),
         ({"reconciled": None, "progress": {"done": 3, "of": 9}}, r"ok reconcile still reading: 3 of 9 files ''"),
-        ({"queue": 5000}, r"warning queue +5,000 waiting 'sess doctor'"),
+        ({"queue": 5000}, r"warning queue +5,000 waiting 'sess service logs'"),
         ({"queue": 5000, "progress": {"done": 3, "of": 9}}, r"ok queue +5,000 waiting ''"),
         ({"sessions": {}, "progress": None}, r"warning sessions +0 sessions.* 'sess config'"),
         (

@@ -94,7 +94,7 @@ def test_zsh_hooks_of_others_see_the_status(shells: Shells) -> None:
 RECIPES = dict(
     zip(
         ("load", "bash", "zsh", "fish", "starship", "powerlevel10k"),
-        re.findall(r"(?ms)^```(?:console|sh|fish|toml)\n(.*?)^```", (REPOSITORY / "docs/shell.md").read_text()),
+        re.findall(r"(?ms)^```(?:console|sh|zsh|fish|toml)\n(.*?)^```", (REPOSITORY / "docs/shell.md").read_text()),
         strict=True,
     )
 )

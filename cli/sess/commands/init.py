@@ -38,6 +38,8 @@ def run(call: Call) -> int:
     """Print it. The relay does the same for a shell it knows, with fewer imports."""
     shell = call.operands[0]
     if shell not in shellcode.SHELLS:
-        raise Problem("usage", f"init: there is no code for {shell}", f"One of: {' '.join(shellcode.SHELLS)}")
+        raise Problem(
+            "usage", f"init: there is no code for {shell}", f"There is some for: {' '.join(shellcode.SHELLS)}."
+        )
     call.emit(1, shellcode.code(shell, paths()).decode("utf-8", "surrogateescape"))
     return 0

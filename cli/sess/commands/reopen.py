@@ -101,7 +101,7 @@ def _chosen(call: Call, rows: Sequence[Row]) -> list[Row]:
     except EOFError:
         typed = []
     if not all(word.isdecimal() and 0 < int(word) <= len(rows) for word in typed):
-        raise Problem("usage", f"reopen: numbers from 1 to {len(rows)} are wanted")
+        raise Problem("usage", f"reopen: numbers from 1 to {len(rows)} are wanted", "`sess reopen` asks again.")
     if len(typed) > 1 and not call.options.tmux:
         raise Problem("usage", "reopen: one terminal holds one session", "With --tmux each gets a window of its own.")
     return [rows[int(word) - 1] for word in dict.fromkeys(typed)]
@@ -113,7 +113,7 @@ def _in_tmux(call: Call, rows: Sequence[Row]) -> int:
 
     tmux = shutil.which("tmux")
     if tmux is None:
-        raise Problem("no-program", "reopen: tmux is not installed")
+        raise Problem("no-program", "reopen: tmux is not installed", "Without --tmux, one session is resumed here.")
     inside = "TMUX" in os.environ
     windows = []
     for row in rows:
@@ -124,7 +124,8 @@ def _in_tmux(call: Call, rows: Sequence[Row]) -> int:
             where = ["new-window", "-d", "-t", f"{_TMUX_SESSION}:"]
         done = subprocess.run([tmux, *where, *window], check=False, capture_output=True, text=True)  # noqa: S603 - no shell; ids are checked by the plan
         if done.returncode:
-            raise Problem("no-program", f"reopen: tmux opens no window: {clean(done.stderr)}")
+            hint = "`sess resume ID` resumes one without it."
+            raise Problem("no-program", f"reopen: tmux opens no window: {clean(done.stderr)}", hint)
         windows.append((done.stdout.strip(), row))
     there = _lasting(tmux, windows)
     ended = [row for window, row in windows if window not in there]

@@ -197,7 +197,7 @@ def _logs(call: Call, paths: Paths) -> int:
     try:
         os.execvp(command[0], command)  # noqa: S606 - there is no shell, on purpose
     except OSError as error:
-        raise Problem("unreachable", f"{command[0]} cannot be run: {error.strerror}") from None
+        raise Problem("unreachable", f"{command[0]} cannot be run: {error.strerror}", "Put it on your PATH.") from None
 
 
 _ACTIONS: dict[str, Callable[[Call, Paths], int]] = {

@@ -23,7 +23,7 @@ def run(call: Call) -> int:
     try:
         call.ask({"op": "stop"})
     except NotRunning as none:
-        call.emit(1, f"{none.message}\n")
+        call.emit(1, f"{none.message}\n{none.hint}\n")
     else:
         call.emit(1, "the daemon stops\n")
     return 0

@@ -1,5 +1,6 @@
 # Made by `python -m tools.completions` from the parsers of the commands.
 
+complete -c sess -e
 complete -c sess -f
 complete -c sess -n __fish_use_subcommand -a find -d 'search; without a query, the most recent'
 complete -c sess -n __fish_use_subcommand -a show -d 'everything known of one session'

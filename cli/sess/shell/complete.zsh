@@ -1,3 +1,4 @@
+#compdef sess
 # Made by `python -m tools.completions` from the parsers of the commands.
 
 _sess() {
@@ -82,7 +83,9 @@ __sess_compdef() {
   (( ${+functions[compdef]} )) && compdef _sess sess
   return 0
 }
-if (( ${+functions[compdef]} )); then
+if [[ ${funcstack[1]-} == _sess ]]; then
+  _sess "$@" # `compinit` found this file in `fpath`, and this is the first time that it is needed
+elif (( ${+functions[compdef]} )); then
   compdef _sess sess
 else
   precmd_functions=(${precmd_functions[@]:#__sess_compdef} __sess_compdef)
