@@ -45,13 +45,13 @@ class Installation:
     def wheel(self, version: str) -> Path:
         """Build a wheel of that version."""
         sources = Path(tempfile.mkdtemp(dir=self.folder.parent))
-        for name in ("sessiond", "cli", "systemd", "launchd"):
+        for name in ("sessiond", "cli", "docs", "systemd", "launchd"):
             shutil.copytree(REPOSITORY / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(REPOSITORY / name, sources)
         module = sources / "sessiond/__init__.py"
         module.write_text(module.read_text().replace(f'"{sessiond.__version__}"', f'"{version}"'))
-        command = [sys.executable, "-m", "build", "--wheel", "--outdir", sources / "dist", sources]
+        command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", sources / "dist", sources]
         done = subprocess.run(command, env=environment.clean(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return next((sources / "dist").glob("*.whl"))

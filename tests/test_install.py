@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
@@ -20,20 +25,30 @@ ROOT = Path(environment.ROOT)
 pytestmark = [pytest.mark.xdist_group("install"), pytest.mark.timeout(300)]
 
 
+TOP = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "pyproject.toml", "test", "try"}
+FOLDERS = {".ci", "cli", "docs", "fixtures", "launchd", "sessiond", "systemd", "tests", "tools"}
+
+
 class Built(NamedTuple):
     sdist: Path
     from_tree: Path
     from_sdist: Path
 
 
+def build(sources: Path, *arguments: str | Path, umask: int = -1) -> None:
+    """Build *sources* with what is installed here."""
+    env = {key: value for key, value in environment.clean().items() if key != "SOURCE_DATE_EPOCH"}
+    command = [sys.executable, "-m", "build", "--no-isolation", *arguments, sources]
+    done = subprocess.run(command, env=env, umask=umask, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Build the sdist and a wheel from it, as PyPI gets them, and a wheel straight from the tree."""
     release, tree = tmp_path_factory.mktemp("release"), tmp_path_factory.mktemp("tree")
-    for arguments in (["--outdir", release], ["--wheel", "--outdir", tree]):
-        command = [sys.executable, "-m", "build", *arguments, ROOT]
-        done = subprocess.run(command, env=environment.clean(), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    build(ROOT, "--outdir", release)
+    build(ROOT, "--wheel", "--outdir", tree)
     return Built(next(release.glob("*.tar.gz")), next(tree.glob("*.whl")), next(release.glob("*.whl")))
 
 
@@ -71,6 +86,34 @@ def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(built: Built) -> None
         }
 
 
+def test_another_day_folder_and_umask_build_the_same_bytes(built: Built, tmp_path: Path) -> None:
+    """Anybody can check that a release was made from its sources."""
+    sources, made = tmp_path / "elsewhere", tmp_path / "made"
+    subprocess.run(["tar", "-xf", built.sdist, "-C", tmp_path], check=True)
+    (tmp_path / built.sdist.name.removesuffix(".tar.gz")).rename(sources)
+    (sources / "PKG-INFO").unlink()
+    for path in sources.rglob("*"):
+        path.chmod(0o700 if path.is_dir() or os.access(path, os.X_OK) else 0o600)
+        os.utime(path, (1_900_000_000, 1_900_000_000))
+    build(sources, "--outdir", made, umask=0o077)
+    for release in (built.sdist, built.from_sdist):
+        assert (made / release.name).read_bytes() == release.read_bytes()
+
+
+def test_the_sdist_holds_the_project_and_nothing_else(built: Built) -> None:
+    """All that git has but what nobody needs, and nothing that happens to lie about in a folder of the maintainer's."""
+    with tarfile.open(built.sdist) as sdist:
+        names = {member.name.partition("/")[2] for member in sdist if member.isfile()}
+    own = {"PKG-INFO", ".gitignore", *TOP}
+    assert {name for name in names if "/" not in name} == own
+    assert {name.partition("/")[0] for name in names if "/" in name} == FOLDERS
+    made = re.compile(r"(^|/)(__pycache__|\.venv|\.cache|\.hypothesis|\.git|dist|build)/|\.(pyc|whl)$")
+    assert [name for name in names if made.search(name)] == []
+    assert {name for name in names if name.startswith("tests/")} == {
+        str(path.relative_to(ROOT)) for path in ROOT.glob("tests/**/*") if path.is_file() and path.suffix != ".pyc"
+    }
+
+
 def test_the_wheel_says_what_it_needs_and_under_which_licence(built: Built) -> None:
     """The metadata agrees with pyproject.toml and the LICENSE file is inside."""
     folder = f"sess-{sessiond.__version__}.dist-info"
@@ -82,23 +125,67 @@ def test_the_wheel_says_what_it_needs_and_under_which_licence(built: Built) -> N
     assert metadata["Requires-Python"] == ">=3.11"
 
 
-def test_an_installed_sess_finds_a_session(installed: Path, tmp_path: Path) -> None:
-    """Without development dependencies, away from the sources, the daemon starts and answers."""
-    sample = home.make(str(tmp_path / "home"))[0]
-    runtime = tmp_path / "r"
-    env = {"HOME": str(tmp_path / "home"), "PATH": f"{installed}:{os.defpath}"}
-    env |= {"SESS_STATE_DIR": str(tmp_path / "state"), "SESS_RUNTIME_DIR": str(runtime)}
+def test_man_pages_and_completions_are_installed_where_others_look(installed: Path) -> None:
+    """As they are in the sources: tests/shell/test_installed_completion.py uses them."""
+    shared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    for source, target in shared["targets"]["wheel"]["shared-data"].items():
+        assert (installed.parent / target).read_bytes() == (ROOT / source).read_bytes()
 
-    def sess(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [installed / "sess", *words]
-        return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+@pytest.mark.needs("man")
+@pytest.mark.parametrize(("section", "page"), [("1", "sess"), ("8", "sessiond")])
+def test_man_shows_the_page(installed: Path, section: str, page: str) -> None:
+    command = ["man", "-M", installed.parent / "share/man", section, page]
+    env = os.environ | {"MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{page.upper()}({section})" in done.stdout.upper()
+
+
+def starts(path: Path) -> bool:
+    """Whether it is a Python, and not what only says that there is none."""
+    probe = "import sys; sys.exit(sys.prefix != sys.base_prefix)"
+    return subprocess.run([path, "-c", probe], capture_output=True, check=False).returncode == 0
+
+
+def python(minor: int) -> Path | None:
+    """Return the first python3.*minor* on the PATH that starts, or ``None``."""
+    name = f"python3.{minor}"
+    found = [Path(folder, name) for folder in os.get_exec_path() if shutil.which(name, path=folder)]
+    return next(filter(starts, found), None)
+
+
+@pytest.mark.parametrize("minor", [11, 12, 13, 14])
+def test_an_installed_sess_works_with_every_python(built: Built, tmp_path: Path, minor: int) -> None:
+    """Without development dependencies, away from the sources, the daemon starts and answers."""
+    found = python(minor)
+    if not found:
+        pytest.skip(f"needs python3.{minor}, which is not installed")
+    folder = tmp_path / "python"
+    subprocess.run([found, "-m", "venv", "--without-pip", folder], env=environment.clean(), check=True)
+    pip = [sys.executable, "-m", "pip", "--python", folder, "install", "--quiet", built.from_sdist]
+    subprocess.run(pip, env=environment.clean(), check=True)
+
+    sample = home.make(str(tmp_path / "home"))[0]
+    (folder / "bin/claude").write_text("#!/bin/sh\n")
+    (folder / "bin/claude").chmod(0o755)
+    env = {"HOME": str(tmp_path / "home"), "PATH": f"{folder}/bin:{os.defpath}"}
+    env |= {"SESS_STATE_DIR": str(tmp_path / "state"), "SESS_RUNTIME_DIR": str(tmp_path / "r")}
+
+    def sess(*words: str) -> str:
+        command = [folder / "bin/sess", *words]
+        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     try:
-        found = sess("find", "--sync", "--ids", f"title:{sample.title.split()[0]}")
-        assert found.returncode == 0, found.stderr
-        assert sample.id in found.stdout.split()
+        assert sample.id in sess("find", "--sync", "--ids", f"title:{sample.title.split()[0]}").split()
+        assert sample.title in sess("show", sample.id)
+        assert f"--resume {sample.id}" in sess("resume", "--print", "--yes", sample.id)
+        assert json.loads(sess("status", "--json"))["version"] == sessiond.__version__
+        assert f"with Python 3.{minor}." in sess("doctor")
     finally:
-        assert sess("stop").returncode == 0
+        sess("stop")
 
 
 def test_an_installed_sess_brings_no_more_than_it_says(installed: Path) -> None:

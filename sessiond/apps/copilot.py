@@ -158,7 +158,9 @@ class Copilot(Transcripts):
             return Live("", f"elsewhere: {folder} cannot be looked at ({error.strerror})", certain=False)
         pids = [match[1] for name in names if (match := _LOCK.fullmatch(name))]
         where = next((_process.place(pid) for pid in pids if _process.runs(pid)), None)
-        return Live("", f"{where}: its lock may be of an earlier process with that number", certain=False) if where else None
+        return (
+            Live("", f"{where}: its lock may be an earlier process's of that number", certain=False) if where else None
+        )
 
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002
         """Return ``copilot --resume=ID``, which goes on in the recorded folder with the recorded model (1.0.102).

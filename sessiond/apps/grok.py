@@ -104,7 +104,9 @@ class Grok(Store):
         except OSError as error:
             return Live("", f"elsewhere: {_OPEN} cannot be read ({error.strerror})", certain=False)
         where = next((_process.place(pid) for pid in pids if _process.runs(pid)), None)
-        return Live("", f"{where}: {_OPEN} may mean an earlier process with that number", certain=False) if where else None
+        return (
+            Live("", f"{where}: {_OPEN} may mean an earlier process of that number", certain=False) if where else None
+        )
 
     def launch(self, session: Session, settings: Settings, *, fork: bool, folder: str | None) -> list[str]:  # noqa: ARG002
         """Return ``grok --resume``, which goes on in the recorded folder (1.0.41).

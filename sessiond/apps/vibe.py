@@ -128,7 +128,7 @@ class Vibe(Store):
             return Live("", f"elsewhere: its lock cannot be read ({error.strerror})", certain=False)
         if not _process.runs(pid := _pid(record or {})):
             return None
-        return Live("", f"{_process.place(pid)}: its lock may be of an earlier process with that number", certain=False)
+        return Live("", f"{_process.place(pid)}: its lock may be an earlier process's of that number", certain=False)
 
     def present(self, session: Session) -> bool:
         """Return whether *session* has more than its description; without, Vibe does not find it."""

@@ -252,7 +252,8 @@ def test_stop_says_what_it_did() -> None:
     asked = Asked(Answer([], {}))
     assert run(["stop"], asked) == (0, "the daemon stops\n", "")
     assert asked.requests == [{"v": 1, "op": "stop"}]
-    assert run(["stop"], Asked(NotRunning())) == (0, "the daemon is not running\nAny search starts it: `sess find`\n", "")
+    stopped = "the daemon is not running\nAny search starts it: `sess find`\n"
+    assert run(["stop"], Asked(NotRunning())) == (0, stopped, "")
 
 
 def test_reindex_does_not_wait() -> None:
