@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 
 from sessiond import __version__, launch
+from sessiond import request as asked
 from sessiond.apps.base import Origin
 from sessiond.config import Config
 from sessiond.follow import Follower
@@ -18,16 +19,16 @@ from sessiond.health import examine
 from sessiond.launch import Options
 from sessiond.patience import SILENT
 from sessiond.protocol import PROTOCOL, Answer, Problem
-from sessiond.query import Query, Term, parse, when
 from sessiond.search import Search
 from sessiond.session import Check, Session
-from sessiond.text import clean, fold, nearest
+from sessiond.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sessiond.apps.base import App
     from sessiond.indexer import Indexer
+    from sessiond.query import Query
     from sessiond.watch import Watcher
 
 T = TypeVar("T")
@@ -154,8 +155,8 @@ class Service:
                 search.close()
 
     def _find(self, request: dict[str, Any], search: Search) -> Answer:
-        limit = _integer(request, "limit", 20, 1, MAX_LIMIT)
-        sort = _choice(request, "sort", ("recent", "relevance"))
+        limit = asked.integer(request, "limit", 20, 1, MAX_LIMIT)
+        sort = asked.choice(request, "sort", ("recent", "relevance"))
         query = self._query(request)
         if request.get("sync") is True:
             self._indexer.settle(MAX_WAIT / 1000)
@@ -173,41 +174,7 @@ class Service:
         return Answer(found, ok)
 
     def _query(self, request: dict[str, Any]) -> Query:
-        now = time.time()
-        query = parse(_text(request, "q"), now)
-        changes: dict[str, Any] = {}
-        for key in ("since", "until"):
-            if typed := _text(request, key):
-                changes[key] = when(typed, now, end=key == "until")
-                if changes[key] is None:
-                    raise Problem(
-                        "usage",
-                        f"--{key} {clean(typed)}: that is no time",
-                        "Give an age (45m 3h 2d 1w 2mo 1y), a date (2026-11-30), today or yesterday.",
-                    )
-        if branch := _text(request, "branch"):
-            changes["terms"] = (*query.terms, Term(fold(branch), "branch", typed=f"--branch {clean(branch)}"))
-        if folder := _text(request, "cwd"):
-            if not folder.startswith("/"):
-                raise Problem("usage", f"cwd {clean(folder)}: not an absolute folder", "Send the whole path.")
-            changes["below"] = os.path.normpath(folder)
-            if request.get("resolve") is True:
-                changes["below"] = self._patiently(folder, lambda: os.path.realpath(folder))
-        if apps := request.get("app"):
-            changes["apps"] = self._named_apps(apps if isinstance(apps, list) else [apps])
-        if request.get("all") is True:
-            changes["everything"] = True
-        return replace(query, **changes)
-
-    def _named_apps(self, names: list[Any]) -> tuple[str, ...]:
-        for name in names:
-            if not isinstance(name, str) or name not in self._apps:
-                near = nearest(str(name), self._apps)
-                meant = f"Did you mean {near}? " if near else ""
-                raise Problem(
-                    "usage", f"no agent is called {clean(str(name))}", f"{meant}Known are: {' '.join(self._apps)}."
-                )
-        return tuple(names)
+        return asked.query(request, self._apps, lambda path: self._patiently(path, lambda: os.path.realpath(path)))
 
     def _excluded_by(self, query: Query, search: Search) -> list[dict[str, Any]]:
         """Return the filters without which something would have been found."""
@@ -248,9 +215,7 @@ class Service:
         named = self._named(request, search)
         row = _latest(named, search)
         app, session = self._apps[row["app"]], _session(row)
-        folder = _text(request, "folder")
-        if folder and not folder.startswith("/"):
-            raise Problem("usage", f"folder {clean(folder)}: not an absolute folder", "Send the whole path.")
+        folder = asked.folder(request, "folder")
         options = Options(
             fork=request.get("fork") is True,
             allow_loose=request.get("allow_loose") is True,
@@ -268,12 +233,12 @@ class Service:
 
     def _named(self, request: dict[str, Any], search: Search) -> dict[str, Any]:
         """Return the row that the request names by its id or the beginning of it, and if given app and root."""
-        wanted = _text(request, "id").strip()
+        wanted = asked.text(request, "id").strip()
         if len(wanted) < 4:
             raise Problem("usage", "an id needs four characters or more", "`sess find --ids` lists them.")
         rows = search.named(wanted)
         for key in ("app", "root"):
-            if value := _text(request, key):
+            if value := asked.text(request, key):
                 rows = [row for row in rows if row[key] == value]
         if not rows:
             raise Problem(
@@ -357,8 +322,8 @@ class Service:
         return Answer([], self._status(request, search).ok | found)
 
     def _sync(self, request: dict[str, Any], _search: Search) -> Answer:
-        timeout = _integer(request, "timeout_ms", 10_000, 0, MAX_WAIT) / 1000
-        ticket, settled = self._indexer.settle(timeout, _integer(request, "ticket", 0, 0, 1 << 62))
+        timeout = asked.integer(request, "timeout_ms", 10_000, 0, MAX_WAIT) / 1000
+        ticket, settled = self._indexer.settle(timeout, asked.integer(request, "ticket", 0, 0, 1 << 62))
         return Answer([], {"progress": None if settled else self._progress(), "ticket": ticket})
 
     def _reindex(self, _request: dict[str, Any], _search: Search) -> Answer:
@@ -409,27 +374,6 @@ def _size(path: str) -> int:
         return 0
 
 
-def _text(request: dict[str, Any], key: str) -> str:
-    value = request.get(key)
-    if value is not None and not isinstance(value, str):
-        raise Problem("usage", f"{key} has to be a string", "See docs/protocol.md.")
-    return value or ""
-
-
 def _brief(row: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return what is told of a row that was not asked for."""
     return row and {key: row[key] for key in ("app", "id", "title")}
-
-
-def _integer(request: dict[str, Any], key: str, default: int, least: int, most: int) -> int:
-    value = request.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise Problem("usage", f"{key} has to be a number from {least} to {most}", "See docs/protocol.md.")
-    return value
-
-
-def _choice(request: dict[str, Any], key: str, choices: tuple[str, ...]) -> str:
-    value = request.get(key) or choices[0]
-    if value not in choices:
-        raise Problem("usage", f"{key} has to be one of: {' '.join(choices)}", "See docs/protocol.md.")
-    return str(value)
