@@ -47,7 +47,8 @@ def _samples(folder: str) -> list[tuple[Unit, bytes]]:
             for unit, _ in app.units(root, lambda path, error: None):
                 key = (app.name, unit.kind, os.path.splitext(unit.path)[1])
                 found.setdefault(key, (unit, Path(unit.path).read_bytes()))
-    return list(found.values())
+    # In one order in every worker of pytest-xdist: that of a listing depends on the names, and they on the folder.
+    return [sample for _, sample in sorted(found.items())]
 
 
 SAMPLES = _samples(FOLDER.name)

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from sessiond.paths import Paths
 
 _FORMAT = b"sess 1"
+_TURNING = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""What turns or breaks a line."""
 
 
 def text(paths: "Paths") -> bytes:
@@ -30,7 +32,8 @@ def text(paths: "Paths") -> bytes:
         return b""
     count, _, rest = records[records.index(folder) + 1].partition(b"\x1f")
     waiting, _, shown = rest.partition(b"\x1f")
-    # No daemon writes controls, or here what a prompt would expand.
-    harmful = any(c < " " or "\x7f" <= c <= "\x9f" or c in "$`\\%!" for c in shown.decode("utf-8", "replace"))
+    # No daemon writes controls, what turns or breaks a line, or here what a prompt would expand.
+    refused = "$`\\%!" + _TURNING
+    harmful = any(c < " " or "\x7f" <= c <= "\x9f" or c in refused for c in shown.decode("utf-8", "replace"))
     numbers = (count.removesuffix(b"+"), waiting)
     return b"" if harmful or any(not number.isdigit() or len(number) > 12 for number in numbers) else shown

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench import changes, find, first_index, idle, memory, prompt, queries, report, restart, turns
+from tests.bench import changes, find, first_index, idle, memory, picking, prompt, queries, report, restart, turns
 from tests.bench.run import Run
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ PARTS: dict[str, Callable[[Run], None]] = {
     "turns": turns.run,
     "idle": idle.run,
     "prompt": prompt.run,
+    "picker": picking.run,
 }
 QUICK = 0.05
 

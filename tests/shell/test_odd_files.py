@@ -25,6 +25,7 @@ NUMBERS = [
     "a[$(touch ran)]", "$(touch ran)", "`touch ran`", "x=1", "1+1", "-1", "", " ", "1 -o 1", "(", "9" * 40, "1\n",
 ]  # fmt: skip
 TEXTS = ["\x1b]52;c;AAAA\x07", "\x1b[2J", "\x9b2J", "two\nlines", "\r", "\x7f"]
+TEXTS += ["turned \u202e", "turned \u2066", "mark \u200e", "mark \u061c", "two\u2028lines", "two\u2029lines"]
 EXPANDING = ["$(touch ran)", "`touch ran`", "${x:=1}", "%n", "!!", "\\u"]
 
 

@@ -195,6 +195,18 @@ def test_what_init_prints_passes_the_shells_own_check(shells: Shells, tmp_path: 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@each_shell
+def test_every_file_of_a_shell_and_what_init_prints_can_be_parsed(shells: Shells, tmp_path: Path, shell: str) -> None:
+    """Also where shellcheck is missing, and for bash by bash itself."""
+    rendered = tmp_path / f"rendered.{shell}"
+    rendered.write_text(shells.run(shell, f"sess init {shell}", load=False))
+    files = sorted(FILES.glob(f"*.{shell}"))
+    assert len(files) == 2
+    for path in [*files, rendered]:
+        done = subprocess.run([shell, "-n", path], env=shells.env, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), path.name
+
+
 def test_the_command_for_prompts_starts_as_fast_as_a_bare_interpreter(shells: Shells, tmp_path: Path) -> None:
     """As the launcher starts it: nothing is imported that the relay does not need."""
     for package in ("sessiond", "cli/sess"):

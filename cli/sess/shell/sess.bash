@@ -8,6 +8,13 @@ __sess_is_number() {
   [[ -n $1 && $1 != *[!0123456789]* ]] && ((${#1} <= 12))
 }
 
+# Tells whether $1, as bytes, has what no daemon writes: controls (C1 in UTF-8 among them), or what turns or breaks a line.
+__sess_steers() {
+  case $1 in *[$'\001'-$'\037\177']* | *$'\302'[$'\200'-$'\237']*) return 0 ;; esac
+  case $1 in *$'\330\234'* | *$'\342\200'[$'\216\217\250'-$'\256']* | *$'\342\201'[$'\246'-$'\251']*) return 0 ;; esac
+  return 1
+}
+
 # Sets __sess_path to the current folder without symbolic links, as agents record it, and __sess_file to its snapshot.
 __sess_locate() {
   local OLDPWD=${OLDPWD-} LC_ALL=C # bytes, whatever the locale
@@ -38,12 +45,13 @@ __sess_read() {
       [[ $__sess_record == "$__sess_path" ]] || continue
       IFS=$__sess_us read -r -d '' __sess_count __sess_waiting __sess_text || return 0
       __sess_is_number "${__sess_count%+}" && __sess_is_number "$__sess_waiting" && [[ -n $__sess_text ]] || return 0
-      # No daemon writes controls (C1 in UTF-8 among them), or here what a prompt would expand.
-      case $__sess_text in *[$'\001'-$'\037\177$`\\%!']* | *$'\302'[$'\200'-$'\237']*) return 0 ;; esac
+      # Nor does any daemon write here what a prompt would expand.
+      case $__sess_text in *[$'$`\\%!']*) return 0 ;; esac
+      if __sess_steers "$__sess_text"; then return 0; fi
       SESS_COUNT=$__sess_count SESS_WAITING=$__sess_waiting SESS_PROMPT=$__sess_text
       while ((${#__sess_rows[@]} < $1)) && IFS= read -r -d '' __sess_record && [[ $__sess_record != /* ]]; do
         __sess_text=${__sess_record//"$__sess_us"/}
-        case $__sess_text in *[$'\001'-$'\037\177']* | *$'\302'[$'\200'-$'\237']*) break ;; esac
+        if __sess_steers "$__sess_text"; then break; fi
         __sess_rows+=("$__sess_record")
       done
       return 0

@@ -30,8 +30,8 @@ function __sess_prompt --on-event fish_prompt
             set -l waiting
             set -l text
             read -z -d \x1f count waiting text
-            # No daemon writes controls, or here what a prompt would expand.
-            string match -qr '^[0-9]{1,12}\+?\x1f[0-9]{1,12}\x1f[^\x00-\x1f\x7f-\x9f$`\\\\%!]+\z' -- "$count"\x1f"$waiting"\x1f"$text"
+            # No daemon writes controls, what turns or breaks a line, or here what a prompt would expand.
+            string match -qr '^[0-9]{1,12}\+?\x1f[0-9]{1,12}\x1f[^\x00-\x1f\x7f-\x9f\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}$`\\\\%!]+\z' -- "$count"\x1f"$waiting"\x1f"$text"
             or return
             set -g SESS_COUNT $count
             set -g SESS_WAITING $waiting
@@ -63,7 +63,7 @@ function __sess_show
     while test $argv -gt 0; and read -z -d \x1f id app updated moment live branch below title
         string match -q '/*' -- $id; and break
         string match -qr '^[0-9]{1,12}\z' -- "$updated"; or break
-        string match -qr '[\x00-\x1f\x7f-\x9f]' -- "$live$branch$title"; and break
+        string match -qr '[\x00-\x1f\x7f-\x9f\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]' -- "$live$branch$title"; and break
         set argv (math $argv - 1)
         set -l minutes (math "floor(($now - $updated) / 60)")
         set -l age "$minutes min ago"

@@ -2,6 +2,12 @@
 # No step of a prompt starts a process or opens a socket. What a snapshot says is shown and compared, never run.
 # Numbers are checked before they are calculated with: arithmetic runs what is in `a[$(command)]`.
 
+# Tells whether $1, as bytes, has what no daemon writes: controls (C1 in UTF-8 among them), or what turns or breaks a line.
+__sess_steers() {
+  [[ $1 == *[$'\x01'-$'\x1f\x7f']* || $1 == *$'\xc2'[$'\x80'-$'\x9f']* || $1 == *$'\xd8\x9c'* ||
+    $1 == *$'\xe2\x80'[$'\x8e\x8f\xa8'-$'\xae']* || $1 == *$'\xe2\x81'[$'\xa6'-$'\xa9']* ]]
+}
+
 # Sets SESS_PROMPT, SESS_COUNT and SESS_WAITING from the snapshot of the current folder; on entering it, lists its
 # sessions. zsh keeps $? and pipestatus from one hook to the next.
 __sess_prompt() {
@@ -29,8 +35,9 @@ __sess_prompt() {
   local -a fields
   fields=("${(@ps:\x1f:)records[at+1]}")
   [[ $fields[1] == <0-999999>(|+) && $fields[2] == <0-999999> && $#fields == 3 ]] || return 0
-  # No daemon writes controls (C1 in UTF-8 among them), or here what a prompt would expand.
-  [[ $fields[3] == *[$'\x01'-$'\x1f\x7f$`\\%!']* || $fields[3] == *$'\xc2'[$'\x80'-$'\x9f']* ]] && return 0
+  # Nor does any daemon write here what a prompt would expand.
+  [[ $fields[3] == *[$'$`\\%!']* ]] && return 0
+  __sess_steers "$fields[3]" && return 0
   SESS_COUNT=$fields[1] SESS_WAITING=$fields[2] SESS_PROMPT=$fields[3]
   (( lines )) && __sess_show "${(@)records[at+2,at+1+lines]}"
   return 0
@@ -51,7 +58,7 @@ __sess_show() {
     [[ -n $record && $record != /* ]] || break
     fields=("${(@ps:\x1f:)record}")
     [[ $fields[3] == <0-999999999999> && $#fields == 8 ]] || break
-    [[ $fields == *[$'\x01'-$'\x1f\x7f']* || $fields == *$'\xc2'[$'\x80'-$'\x9f']* ]] && break
+    __sess_steers "$fields" && break
     minutes=$(( (now - fields[3]) / 60 ))
     if (( minutes < 1 )); then age='just now'
     elif (( minutes < 60 )); then age="$minutes min ago"
