@@ -59,8 +59,8 @@ def _option(action: argparse.Action) -> Option:
 
 
 def _operand(operand: str) -> str:
-    if re.fullmatch(r"[a-z]+(\|[a-z]+)+", operand):
-        return "words:" + operand.replace("|", " ")
+    if words := re.fullmatch(r"\[?([a-z]+(\|[a-z]+)+)\]?", operand):
+        return "words:" + words[1].replace("|", " ")
     return "ids" if re.search(r"\bID\b", operand) else ""
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Then = Callable[[list[bytes]], int]
 
+SIGTERM = 15  # to import signal takes 1 ms
 _ASSIGNED = {"alt-a": "everything", "alt-h": "here"}
 _CLIPBOARDS = (("", "pbcopy"), ("WAYLAND_DISPLAY", "wl-copy"), ("DISPLAY", "xclip -selection clipboard"))
 
@@ -99,8 +100,6 @@ class Picker:
 
     def _with_fzf(self, fzf: str) -> "tuple[str, bytes] | None":
         """Return the key and the id, ``esc`` for none; None when this fzf cannot do it."""
-        first: list[bytes] = []
-        self._rows(first.append)
         columns = posix.get_terminal_size(self._terminal).columns or 80
         ours = " ".join(_quoted(word) for word in ourselves())
         filters = b" ".join(self._filters()).decode()
@@ -128,11 +127,15 @@ class Picker:
             posix.close(rows)
             posix.close(result)
         try:
-            for data in first:
-                _write_all(feed, data)
-        except BrokenPipeError:
-            pass
-        posix.close(feed)
+            # Asked only now: fzf takes longer to start than the daemon to answer.
+            self._rows(lambda data: _feed(feed, data))
+        except BaseException:
+            posix.kill(pid, SIGTERM)
+            posix.waitpid(pid, 0)
+            posix.close(chosen)
+            raise
+        finally:
+            posix.close(feed)
         output = _read_all(chosen)
         _, status = posix.waitpid(pid, 0)
         code = posix.waitstatus_to_exitcode(status)
@@ -251,6 +254,14 @@ def ourselves() -> list[str]:
 
 def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _feed(fd: int, data: bytes) -> None:
+    """Write to fzf, which may have been left by now."""
+    try:  # noqa: SIM105 - contextlib is one more file to read
+        _write_all(fd, data)
+    except BrokenPipeError:
+        pass
 
 
 def _write_all(fd: int, data: bytes) -> None:

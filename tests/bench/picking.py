@@ -27,6 +27,10 @@ def run(run: Run) -> None:
     """Start the picker and the peer's list in turn, at three sizes."""
     part = run.part("The picker")
     program = str(installed(run.folder) / "sess")
+    floor = [
+        first_row(run.corpora.empty(), ["/bin/sh", "-c", "echo checkout | fzf"], b"checkout") for _ in run.times(30)
+    ]
+    part.median("floor: fzf alone", floor, "ms", "from starting a shell that gives it one line, until that shows")
     for sessions in SIZES:
         home = run.corpora.short(sessions)
         daemon = home.serve()

@@ -63,6 +63,7 @@ def test_commands_options_and_choices(shells: Shells, shell: str) -> None:
     assert {"--app", "--here", "--json", "--help"} <= set(offered(shells, shell, "sess find --"))
     assert offered(shells, shell, "sess find --sort ") == ["recent", "relevance"]
     assert sorted(offered(shells, shell, "sess init ")) == ["bash", "fish", "zsh"]
+    assert {"install", "uninstall", "logs"} <= set(offered(shells, shell, "sess service "))
     assert not shells.home.path.joinpath("state").exists()
 
 

@@ -45,7 +45,7 @@ Without a service the daemon starts when a search needs it, and runs until
 @lru_cache
 def parser() -> Parser:
     """Return the parser of the words after ``service``."""
-    parser = Parser("service", "[ACTION]", _DESCRIPTION, count=None)
+    parser = Parser("service", f"[{'|'.join(_ACTIONS)}]", _DESCRIPTION, count=None)
     add = parser.add_argument
     add("--harden", action="store_true", help="with install: also the options that need a user namespace")
     add("--purge", action="store_true", help="with uninstall: the index too")

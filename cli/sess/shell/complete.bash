@@ -35,6 +35,7 @@ __sess_complete() {
       reindex:-*) __sess_words=(--help) ;;
       stop:-*) __sess_words=(--help) ;;
       service:-*) __sess_words=(--harden --purge --follow --help) ;;
+      service:*) __sess_words=(install uninstall start stop restart status logs) ;;
       doctor:-*) __sess_words=(--json --help) ;;
       config:-*) __sess_words=(--json --help) ;;
       init:-*) __sess_words=(--help) ;;

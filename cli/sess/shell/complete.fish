@@ -66,6 +66,7 @@ complete -c sess -n '__fish_seen_subcommand_from service' -l harden -d 'with ins
 complete -c sess -n '__fish_seen_subcommand_from service' -l purge -d 'with uninstall: the index too'
 complete -c sess -n '__fish_seen_subcommand_from service' -l follow -d 'with logs: go on showing'
 complete -c sess -n '__fish_seen_subcommand_from service' -l help -d 'what there is'
+complete -c sess -n '__fish_seen_subcommand_from service' -a 'install uninstall start stop restart status logs'
 complete -c sess -n '__fish_seen_subcommand_from doctor' -l json -d 'for bug reports: no title, no name, no path'
 complete -c sess -n '__fish_seen_subcommand_from doctor' -l help -d 'what there is'
 complete -c sess -n '__fish_seen_subcommand_from config' -l json -d 'one JSON object a value'

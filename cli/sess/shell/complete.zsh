@@ -58,6 +58,7 @@ _sess() {
     resume:--dir) takes='dirs' ;;
     resume:*) takes='ids' ;;
     reopen:--since) takes='text' ;;
+    service:*) takes='words:install uninstall start stop restart status logs' ;;
     init:*) takes='words:bash zsh fish' ;;
   esac
   case $takes in

@@ -12,8 +12,8 @@ function __sess_prompt --on-event fish_prompt
         string match -qr '^[0-9]{1,2}\z' -- "$SESS_LINES"; and set lines $SESS_LINES
         # Without symbolic links, as agents record it. $PWD, if inherited in the locale C, is not what it should be.
         set -g __sess_path (path resolve -Z -- . | string split0)
-        set -l name (string escape --style=url -- $__sess_path | string replace -ra '%..|[^A-Za-z0-9]' -)
-        set -g __sess_file $__sess_snapshots/(string sub -s -200 -- $name)
+        set -g __sess_file $__sess_snapshots/(string escape --style=url -- $__sess_path |
+            string replace -ra '%..|[^A-Za-z0-9]' - | string sub -s -200)
     end
     set -g SESS_PROMPT
     set -g SESS_COUNT 0
@@ -42,49 +42,48 @@ function __sess_prompt --on-event fish_prompt
     end <$__sess_file
 end
 
-# Prints the sessions that the next $argv records on stdin are about.
+# Prints the sessions that the next $argv records on stdin are about. A command substitution takes 0.04 ms, whatever it
+# runs, so what is calculated is calculated in one a session, and the line is cut as it is printed.
 function __sess_show
+    set -l IFS \n' '\t
     set -l lead "$SESS_COUNT sessions here · "
     test $SESS_COUNT = 1; and set lead '1 session here · '
     set -l bold
     set -l dim
     set -l normal
     if test -t 1 -a -z "$NO_COLOR" -a "$TERM" != dumb
-        set bold (set_color --bold yellow)
-        set dim (set_color --dim)
-        set normal (set_color normal)
+        set bold \e'[1;33m'
+        set dim \e'[2m'
+        set normal \e'[0m'
     end
     # fish has no clock: the age of a file and when it was written make one.
-    set -l now (math (path mtime -- $__sess_file) + (path mtime --relative -- $__sess_file))
+    set -l clock (path mtime -- $__sess_file; path mtime --relative -- $__sess_file)
     set -l columns 80
     string match -qr '^[0-9]{2,4}\z' -- "$COLUMNS"; and test $COLUMNS -gt 20; and set columns $COLUMNS
     test $columns -lt 40; and set lead ''
+    set -l shown
     set -l id
-    while test $argv -gt 0; and read -z -d \x1f id app updated moment live branch below title
+    while not set -q shown[$argv]; and read -z -d \x1f id app updated moment live branch below title
         string match -q '/*' -- $id; and break
         string match -qr '^[0-9]{1,12}\z' -- "$updated"; or break
-        string match -qr '[\x00-\x1f\x7f-\x9f\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]' -- "$live$branch$title"; and break
-        set argv (math $argv - 1)
-        set -l minutes (math "floor(($now - $updated) / 60)")
-        set -l age "$minutes min ago"
-        if test $minutes -lt 1
-            set age 'just now'
-        else if test $minutes -ge 525600
-            set age (math "floor($minutes / 525600)")' y ago'
-        else if test $minutes -ge 43200
-            set age (math "floor($minutes / 43200)")' mo ago'
-        else if test $minutes -ge 1440
-            set age (math "floor($minutes / 1440)")' d ago'
-        else if test $minutes -ge 60
-            set age (math "floor($minutes / 60)")' h ago'
+        string match -qr '[\x00-\x1f\x7f-\x9f\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]' -- "$live$branch$title"
+        and break
+        set -a shown $id
+        set -l seconds "($clock[1] + $clock[2] - $updated)"
+        set -l ages (for unit in 31536000 2592000 86400 3600 60
+            math -s 0 "$seconds / $unit"
+        end)
+        set -l age 'just now'
+        for n in 1 2 3 4 5
+            test $ages[$n] -gt 0; or continue
+            set -l unit y mo d h min
+            set age "$ages[$n] $unit[$n] ago"
+            break
         end
-        set -l line "$age · $title"
-        test -n "$branch"; and set line "$branch · $line"
+        test -n "$branch"; and set branch "$branch · "
         set -l waiting
         test "$live" = waiting; and set waiting 'waiting · '
-        set -l room (math $columns - (string length --visible -- "$lead$waiting"))
-        set line (string shorten --max $room -- $line)
-        printf '%s\n' "$dim$lead$normal$bold$waiting$normal$dim$line$normal"
+        string shorten --max $columns -- "$dim$lead$normal$bold$waiting$normal$dim$branch$age · $title$normal"
         set lead '  '
     end
 end
