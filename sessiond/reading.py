@@ -122,6 +122,7 @@ def _help() -> None:
     """Read what stdin asks for, until it ends."""
     from sessiond.apps import APPS
 
+    os.nice(5)  # Where both cores are busy, whoever waits for an answer comes first.
     while True:
         try:
             jobs: list[Job] = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by our own code
