@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -120,11 +119,15 @@ def load(path: str, home: str) -> Config:
     """
     try:
         with open(path, "rb") as file:
-            content = tomllib.load(file)
+            data = file.read()
     except FileNotFoundError:
         return Config(home)
     except OSError as error:
         raise _problem(path, error.strerror or "it cannot be read") from None
+    import tomllib
+
+    try:
+        content = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _problem(path, f"it is no TOML: {error}") from None
     settings = {}

@@ -241,6 +241,17 @@ def test_memory_and_index_stay_small(many: Counted) -> None:
     assert os.path.getsize(many.index) < 8_000 * 1250
 
 
+def test_the_daemon_imports_nothing_that_it_may_never_need() -> None:
+    """Each of these is slow to import, and wanted for a copy, a hash, a file of settings or a report only."""
+    code = "import sys, sessiond.daemon, sessiond.apps; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert not {"argparse", "email", "hashlib", "importlib.metadata", "shutil", "tempfile", "tomllib"} & set(
+        done.stdout.split()
+    )
+
+
 @pytest.mark.needs("strace")
 def test_a_find_is_one_process_that_opens_few_files(home: Home, daemon: Daemon) -> None:
     """No thread, no child; beside what the bare interpreter opens only itself, and nothing of the sessions."""

@@ -15,8 +15,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
-import tempfile
 import time
 import urllib.parse
 from contextlib import contextmanager
@@ -245,6 +243,9 @@ def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
     before = _file(path), _log_header(path)
     if max(os.path.getsize(path), os.path.getsize(path + "-wal")) > COPY_LIMIT:
         raise UnreadableError("its write-ahead log has no index, and it is too large to copy")
+    import shutil
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="sessiond-") as folder:
         copy = os.path.join(folder, "copy")
         shutil.copyfile(path, copy)

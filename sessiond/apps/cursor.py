@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -199,6 +198,8 @@ def _bucket(path: str) -> str:
 
 
 def _hash(folder: str) -> str:
+    import hashlib
+
     return hashlib.md5(folder.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -138,4 +137,6 @@ def _folder(unit: Unit, digest: object) -> str | None:
 
 
 def _digest(path: str) -> str:
+    import hashlib
+
     return hashlib.sha256(path.encode("utf-8", "replace")).hexdigest()

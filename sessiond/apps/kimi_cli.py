@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +167,8 @@ def _started_in(root: str, path: str) -> str | None:
 
 
 def _hash(folder: str) -> str | None:
+    import hashlib
+
     try:
         return hashlib.md5(folder.encode("utf-8"), usedforsecurity=False).hexdigest()
     except UnicodeEncodeError:
