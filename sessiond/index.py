@@ -333,21 +333,20 @@ class Index:
             self._note(identity.number, row["cwd"], row["launch_dir"])
         if was is not None:
             self._note(identity.number, was[_CWD], was[_LAUNCH_DIR])
-        if session is not None and session.hidden is None:
-            others = self._db.execute(
-                "UPDATE session INDEXED BY session_successor SET hidden = 'superseded' "
-                "WHERE successor = ? AND root = ? AND hidden IS NULL AND id <> ? RETURNING id, cwd, launch_dir",
-                (identity.id, root, identity.number),
-            )
-        else:
-            others = self._db.execute(
-                "UPDATE session INDEXED BY session_successor SET hidden = NULL "
-                "WHERE successor = ? AND root = ? AND hidden = 'superseded' "
-                "RETURNING id, cwd, launch_dir",
-                (identity.id, root),
-            )
-        for other in others:
-            self._note(*other)
+        listed = session is not None and session.hidden is None
+        self._supersede(root, identity, *((None, "superseded") if listed else ("superseded", None)))
+
+    def _supersede(self, root: int, successor: Identity, old: str | None, new: str | None) -> None:
+        """Hide those that were continued in *successor*, or show them again: the reason is *new* where it was *old*."""
+        # Looked for first: an UPDATE that finds nothing takes 30 times as long, a quarter of storing a session.
+        others: list[Any] = self._db.execute(
+            "SELECT id, cwd, launch_dir FROM session INDEXED BY session_successor "
+            "WHERE successor = ? AND root = ? AND hidden IS ? AND id <> ?",
+            (successor.id, root, old, successor.number),
+        ).fetchall()
+        for number, *folders in others:
+            self._db.execute("UPDATE session SET hidden = ? WHERE id = ?", (new, number))
+            self._note(number, *folders)
 
     def _note(self, number: int, *folders: str | None) -> None:
         """Remember for `changes` that a row changed which is in *folders*, or was."""
