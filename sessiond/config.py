@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -118,9 +119,13 @@ def load(path: str, home: str) -> Config:
     Raises Problem, which names the setting that is wrong, and of an unknown one the nearest known.
     """
     try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            raise _problem(path, "it is a pipe, which nobody can read twice")
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:
+        if any(map(os.path.islink, (path, os.path.dirname(path)))):
+            raise _problem(path, "it is a link to what is not there") from None
         return Config(home)
     except OSError as error:
         raise _problem(path, error.strerror or "it cannot be read") from None
@@ -133,6 +138,8 @@ def load(path: str, home: str) -> Config:
     settings = {}
     for name, value in _flat(content):
         read = _READERS.get(name)
+        if read is None and any(known.startswith(f"{name}.") for known in _READERS):
+            raise _problem(path, f"{name}: it has to be a table: [{name}]")
         if read is None:
             raise _unknown(path, name, _READERS)
         try:
@@ -187,6 +194,8 @@ def _stores(value: Any) -> dict[str, tuple[str, ...]]:
 def _strings(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(entry, str) and entry for entry in value):
         raise ValueError('it has to be a list of texts: ["…"]')
+    if any("\0" in entry for entry in value):
+        raise ValueError("it has the sign U+0000, which is in no path")
     return tuple(value)
 
 

@@ -9,6 +9,7 @@ import functools
 import logging
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ import apsw
 
 from sessiond import __version__, systemd
 from sessiond.apps import APPS
+from sessiond.apps._sqlite import remove_copies
 from sessiond.config import load
 from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer
@@ -89,6 +91,9 @@ def run(env: MutableMapping[str, str]) -> None:
         # Set aside it is only when it is damaged: what was deleted stands nowhere else.
         log.error("the index cannot be used: %s", error)
         raise Problem("unreachable", f"{paths.index} cannot be used: {error}", _WRITABLE) from None
+    except OSError as error:
+        log.exception("the daemon ends")
+        raise Problem("unreachable", f"the daemon cannot go on: {error}", _WRITABLE) from None
     finally:
         # Closed, never unlinked: a waiter would hold the lock of a file nobody else sees.
         os.close(lock)
@@ -161,15 +166,16 @@ def _serve(env: MutableMapping[str, str], paths: Paths, config: Config, inherite
     signal.signal(signal.SIGHUP, lambda *_: server.stop() if in_terminal else server.post(reload))
     core.start()
     heartbeat.start()
-    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    threading.Thread(target=_after_start, name="after-start", daemon=True).start()
     server.run()
     heartbeat.stop()
     core.stop()
     log.info("sessiond ends")
 
 
-def _warm_up() -> None:
-    """Import what the first relayed command needs, lest it wait the 60 ms that takes."""
+def _after_start() -> None:
+    """Remove what a kill left, and import what the first relayed command needs, lest it wait the 60 ms that takes."""
+    remove_copies()
     import sess.commands.find
     import sess.commands.show  # noqa: F401
 
@@ -212,6 +218,9 @@ def _lock(paths: Paths, patience: float) -> int:
         lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Problem("unreachable", f"{paths.lock} cannot be opened: {error.strerror}", _WRITABLE) from None
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        os.close(lock)
+        raise Problem("unreachable", f"{paths.lock} cannot be opened: it is no file", "Move it away.")
     began = time.monotonic()
     told = patience <= PROBED
     while True:

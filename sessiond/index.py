@@ -50,6 +50,8 @@ _UPSERT_UNIT = (
 )
 
 
+LONGEST_PATH = 4096
+"""Characters of a folder's path: no kernel enters one that is longer, and each folder above it has a file."""
 LARGE_LOG = 1 << 20
 """Bytes of write-ahead log; SQLite takes it into the index every 4 MB, and then goes on in the same file."""
 
@@ -93,13 +95,16 @@ class Index:
             self.rebuilt = str(error)
             set_aside(self.path, self.rebuilt)
             db = prepare(self.path)
-        self._inode = os.stat(self.path).st_ino
+        self._inode: int | None = os.stat(self.path).st_ino
         return db
 
     def replace(self, reason: str) -> None:
         """Set the index aside, for *reason*, and go on with an empty one."""
         self.rebuilt = reason
         self._db.close()
+        self._inode = None  # Until there is another one it counts as vanished, so that this is tried again.
+        with suppress(OSError):
+            os.mkdir(os.path.dirname(self.path), 0o700)
         set_aside(self.path, reason)
         self._db = self._open()
         self._roots.clear()
@@ -316,6 +321,8 @@ class Index:
         else:
             row: dict[str, Any] = {key: getattr(session, key) for key in _VALUES}
             row = {key: storable(value) if isinstance(value, str) else value for key, value in row.items()}
+            for key in ("cwd", "launch_dir"):
+                row[key] = None if row[key] and len(row[key]) > LONGEST_PATH else row[key]
             row |= {
                 "id": identity.number,
                 "root": root,

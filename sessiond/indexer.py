@@ -16,7 +16,7 @@ from sessiond.index import Index
 from sessiond.merging import Merger
 from sessiond.reading import Job, Reading, problem, read, slowest
 from sessiond.reconcile import compare, presence
-from sessiond.session import Changes
+from sessiond.session import Changes, Scan, Stat
 from sessiond.stores import Stores
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sessiond.dirty import Dirty
     from sessiond.index import Identity
     from sessiond.reconcile import Root
-    from sessiond.session import Scan, Unit
+    from sessiond.session import Unit
     from sessiond.watch import Watcher
 
 log = logging.getLogger(__name__)
@@ -214,7 +214,10 @@ class Indexer:
                 if paths:
                     self._look_at(paths)
             except (apsw.CorruptError, apsw.NotADBError) as error:
-                self._replace(error)
+                try:
+                    self._replace(error)
+                except (apsw.Error, OSError) as failure:
+                    self._falter(f"the index cannot be written: {failure}")
             except apsw.Error as error:
                 # Disk full, read-only, locked by a stranger: what is known stays, and is tried again.
                 self._falter(f"the index cannot be written: {error}")
@@ -366,7 +369,23 @@ class Indexer:
         return jobs
 
     def _store(self, jobs: list[Job], scans: list[Scan | None]) -> None:
-        """Store what units say in one transaction, and merge the sessions they speak of."""
+        """Store what units say, and merge the sessions they speak of. One with which that fails holds up no other."""
+        try:
+            self._store_together(jobs, scans)
+        except apsw.Error:
+            raise
+        except Exception as error:
+            if len(jobs) > 1:
+                for job, scan in zip(jobs, scans, strict=True):
+                    self._store([job], [scan])
+                return
+            log.error("a unit cannot be stored: %s", problem(error))
+            unit, _, previous = jobs[0]
+            unread = Scan(facts=previous.facts if previous else {}, volatile=True, problem=problem(error))
+            with self._index.transaction():
+                self._index.store(unit, previous.stat if previous else Stat(0, 0, 0, 0, 0), unread, previous)
+
+    def _store_together(self, jobs: list[Job], scans: list[Scan | None]) -> None:
         changed: set[Identity] = set()
         with self._index.transaction():
             for (unit, stat, previous), scan in zip(jobs, scans, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -10,12 +11,14 @@ import struct
 import sys
 import time
 
-from sessiond.paths import identity
+from sessiond.paths import clear_place, identity
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
 """Connections the kernel holds for us: with 128, the 128th connect to a stopped daemon blocks for ever."""
+SOCKET = 0o140000
+"""The kind of file that a socket is."""
 SWEPT = 86_400.0
 """Seconds in which no cleaner of temporary folders takes a file that was touched; the shortest known is 3 days."""
 
@@ -37,7 +40,8 @@ class Listener:
 
     def _bind(self) -> socket.socket:
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        if os.path.lexists(self.path):
+        clear_place(self.path, SOCKET)
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         bound.bind(self.path)
         os.chmod(self.path, 0o600)
@@ -60,8 +64,9 @@ class Listener:
         """Return whether clients find this socket at its path, where it may be gone or another's."""
         if self._file is None or identity(self.path) != self._file:
             return False
-        if os.stat(self.path).st_mtime < time.time() - SWEPT:
-            os.utime(self.path)
+        with contextlib.suppress(OSError):  # read-only by now, or swept this moment
+            if os.stat(self.path).st_mtime < time.time() - SWEPT:
+                os.utime(self.path)
         return True
 
     def renew(self) -> None:
@@ -86,7 +91,8 @@ class Listener:
         if self._inherited:
             return False
         if self.reachable():
-            os.unlink(self.path)
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
         return True
 
 

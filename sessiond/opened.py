@@ -68,9 +68,9 @@ class Opened:
         self._open, self._changed = kept, False
         said = {"boot": self._boot, "open": _listed(kept), "interrupted": _listed(self.interrupted)}
         new = self._path + ".new"
-        for place in (self._path, new):
-            clear_place(place)
         try:
+            for place in (self._path, new):
+                clear_place(place)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(new)
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -84,11 +84,13 @@ class Opened:
         try:
             with open(self._path, encoding="utf-8", opener=ours) as file:
                 written, said = int(os.fstat(file.fileno()).st_mtime * 1000), json.load(file)
-            opened, interrupted = ({(app, root, name): at for app, root, name, at in said[key]} for key in _KEYS)
+            opened, interrupted = (
+                {(str(app), str(root), str(name)): int(at) for app, root, name, at in said[key]} for key in _KEYS
+            )
             boot = said["boot"]
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             log.warning("which sessions were open is not known")
             return
         now = int(time.time() * 1000)

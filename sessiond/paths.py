@@ -91,11 +91,23 @@ def exposure(folder: str, uid: int) -> str:
     return ""
 
 
-def clear_place(path: str) -> None:
-    """Rename what is at *path* unless it is a file: a link, a FIFO or a folder in the place of a file of ours."""
+FILE, FOLDER = 0o100000, 0o040000
+
+
+def clear_place(path: str, kind: int = FILE) -> None:
+    """Rename what is at *path* unless it is of this *kind*: a link or a FIFO, say, in the place of a file of ours."""
     try:
-        if posix.lstat(path).st_mode & 0o170000 != 0o100000:
-            posix.replace(path, path + ".stranger")
+        if posix.lstat(path).st_mode & 0o170000 == kind:
+            return
+        number = 1
+        while True:
+            stranger = path + ".stranger" + (str(number) if number > 1 else "")
+            try:
+                posix.lstat(stranger)
+            except FileNotFoundError:
+                break
+            number += 1
+        posix.rename(path, stranger)
     except FileNotFoundError:
         pass
 

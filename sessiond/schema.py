@@ -177,6 +177,7 @@ def set_aside(path: str, reason: str) -> None:
     log.warning("index set aside and built again: %s", reason)
     for suffix in _SUFFIXES:
         if os.path.lexists(path + suffix):
+            clear_place(f"{path}.old{suffix}")
             os.replace(path + suffix, f"{path}.old{suffix}")
 
 

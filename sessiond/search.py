@@ -173,6 +173,13 @@ class Search:
         )
         return _totals(rows)
 
+    def unreadable(self) -> str:
+        """Return the path of one unit that could not be read, ``""`` when all could."""
+        row = self._db.execute(
+            "SELECT path, name FROM unit JOIN folder ON folder.id = folder WHERE problem <> '' AND gone = 0 LIMIT 1"
+        ).fetchone()
+        return os.path.join(*map(os.fsdecode, row)) if row else ""
+
     def _rows(self, numbers: list[int]) -> list[dict[str, Any]]:
         rows = self.numbered(numbers)
         return [rows[number] for number in numbers if number in rows]

@@ -191,7 +191,7 @@ class Service:
             ("until", query.until, {"until": None}),
             ("app", query.apps, {"apps": ()}),
             ("cwd", query.below, {"below": None}),
-            ("is", query.states, {"states": frozenset()}),
+            (" ".join(f"is:{state}" for state in sorted(query.states)), query.states, {"states": frozenset()}),
         ):
             if given:
                 without.append((label, replace(query, **change)))
@@ -318,7 +318,9 @@ class Service:
 
     def _doctor(self, request: dict[str, Any], search: Search) -> Answer:
         found = examine(self._indexer, self._config, self._index_path)
-        found |= {"watch_problem": self._watcher.health().problem, "unreadable_reasons": search.problems()}
+        health = self._watcher.health()
+        found |= {"watch_problem": health.problem, "overflows": health.overflows}
+        found |= {"unreadable_reasons": search.problems(), "unreadable_path": search.unreadable()}
         return Answer([], self._status(request, search).ok | found)
 
     def _sync(self, request: dict[str, Any], _search: Search) -> Answer:

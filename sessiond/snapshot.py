@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import apsw
 
 from sessiond.config import Config
-from sessiond.paths import clear_place, ours, snapshot_name
+from sessiond.paths import FOLDER, clear_place, ours, snapshot_name
+from sessiond.reading import problem
 from sessiond.schema import connect
 from sessiond.text import clean
 
@@ -36,6 +37,8 @@ MOST = 1000
 """Sessions of a folder that are counted: that many, or more."""
 WALK = 3000
 """Newest rows looked at for those of a folder with very many sessions, before all of its own are sorted."""
+DEEPEST = 100
+"""Folders above one that have a file about its sessions."""
 PAUSE = 0.1
 """Seconds from a change to its writing: those that come together are written once."""
 SHARE = 0.2
@@ -140,6 +143,10 @@ class Snapshots:
                 # The index is being replaced; word of it comes.
                 log.warning("the files for the prompt wait for the index: %s", error)
                 pause = 1.0
+            except Exception as error:
+                # No memory, say. Without this thread every prompt would stay as it is, and nobody be told.
+                log.error("the files for the prompt have to wait: %s", problem(error))
+                pause = 5.0
             self._rest(pause + (time.monotonic() - begun) * (1 / SHARE - 1))
         if self._db:
             self._db.close()
@@ -185,7 +192,7 @@ class Snapshots:
 
     def _every(self) -> Iterator[str]:
         """Yield every folder that has a file and no sessions, then every one that has sessions."""
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self._make_folder()
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
             blocks = _blocks(path)
@@ -204,6 +211,11 @@ class Snapshots:
                     yield from (other for other in line if other not in known)
                     known = set(line)
 
+    def _make_folder(self) -> None:
+        # What is in it and none of ours is deleted: behind a link it would be somebody else's.
+        clear_place(self._folder, FOLDER)
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+
     def _write(self, folder: str, block: bytes) -> None:
         """Make *block* what the file says of *folder*. Without any block the file is removed."""
         key = folder.encode()
@@ -217,7 +229,7 @@ class Snapshots:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             return
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self._make_folder()
         new = self._folder + "/.new"  # no folder's file has a dot
         for place in (path, new):
             clear_place(place)
@@ -231,14 +243,17 @@ class Snapshots:
 
 
 def _and_above(folder: str) -> list[str]:
-    """Return *folder* and those it lies in, the nearest first; none when it is not absolute."""
+    """Return *folder* and those it lies in, the nearest first, of more than ``DEEPEST`` the outer and inner ones.
+
+    None when it is not absolute. What a transcript calls its folder need not be one.
+    """
     if not folder.startswith("/"):
         return []
+    ends = [end for end, character in enumerate(folder) if character == "/" and end]
+    if len(ends) > DEEPEST:
+        del ends[DEEPEST // 2 : -DEEPEST // 2]
     found = [folder] if folder != "/" else []
-    while (cut := folder.rfind("/")) > 0:
-        folder = folder[:cut]
-        found.append(folder)
-    return [*found, "/"]
+    return [*found, *(folder[:end] for end in reversed(ends)), "/"]
 
 
 def _blocks(path: str) -> dict[bytes, bytes]:

@@ -38,6 +38,8 @@ class Health(NamedTuple):
     lost: int
     """Times events were lost since the start; a reconcile followed each."""
     problem: str
+    overflows: int = 0
+    """Times of these that the kernel's queue was too short."""
 
 
 class Watcher(Protocol):
@@ -98,6 +100,7 @@ class InotifyWatcher:
         self._absent: set[str] = set()
         self._remote: dict[int, bool] = {}
         self._lost = 0
+        self._overflows = 0
         self._overflowed = False
         self._problem = ""
 
@@ -125,7 +128,8 @@ class InotifyWatcher:
 
     def health(self) -> Health:
         """Return how well the folders are watched now."""
-        return Health(len(self._folders), len(self._unwatched), list(self._missing), self._lost, self._problem)
+        missing = list(self._missing)
+        return Health(len(self._folders), len(self._unwatched), missing, self._lost, self._problem, self._overflows)
 
     def check(self) -> None:
         """Notice what no event tells, and mend it. To be called every few seconds.
@@ -212,6 +216,7 @@ class InotifyWatcher:
         with self._lock:
             if not self._overflowed:
                 self._overflowed = True
+                self._overflows += 1
                 self._lose("the kernel's event queue overflowed")
 
     def _is_silent(self, path: str) -> bool:

@@ -99,6 +99,10 @@ def changed(code: str) -> tuple[str, ...]:
     return sys.executable, "-c", f"{code}\n{start}"
 
 
+HASTY = changed("from sessiond import indexer, server; indexer.CHECK = indexer.RETRY = server.HOUSEKEEPING = 0.2")
+"""The command of a daemon that looks again after 0.2 s where the one that is shipped does so after 5 s."""
+
+
 def ends_with_its_processes(home: Home) -> None:
     """Fail when a process of *home* does not end, and end it."""
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import sessiond
 from tests.daemon import PATIENCE, REPOSITORY
-from tools import environment
+from tests.installed import build, create, pip
 
 UID = 1000
 HOME = "/run/home"
@@ -34,31 +34,29 @@ class Installation:
         # systemd gives a meaning to the sign, and splits at spaces.
         self.folder = Path(tempfile.mkdtemp(prefix="sess-", dir="/tmp")) / "50%h off"
         self.folder.parent.chmod(0o755)
-        environment.create(str(self.folder))
         self.first = self.wheel(sessiond.__version__)
-        environment.install(str(self.folder), [str(self.first)])
+        create(self.folder, self.first)
         self._hand_over()
 
     def remove(self) -> None:
         shutil.rmtree(self.folder.parent)
 
     def wheel(self, version: str) -> Path:
-        """Build a wheel of that version."""
-        sources = Path(tempfile.mkdtemp(dir=self.folder.parent))
-        for name in ("sessiond", "cli", "docs", "systemd", "launchd"):
-            shutil.copytree(REPOSITORY / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(REPOSITORY / name, sources)
-        module = sources / "sessiond/__init__.py"
-        module.write_text(module.read_text().replace(f'"{sessiond.__version__}"', f'"{version}"'))
-        command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", sources / "dist", sources]
-        done = subprocess.run(command, env=environment.clean(), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        """Return a wheel of that version, built when it is first asked for."""
+        sources = self.folder.parent / version
+        if not sources.exists():
+            for name in ("sessiond", "cli", "docs", "systemd", "launchd"):
+                shutil.copytree(REPOSITORY / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
+            for name in ("pyproject.toml", "README.md", "LICENSE"):
+                shutil.copy(REPOSITORY / name, sources)
+            module = sources / "sessiond/__init__.py"
+            module.write_text(module.read_text().replace(f'"{sessiond.__version__}"', f'"{version}"'))
+            build(sources, "--wheel", "--outdir", sources / "dist")
         return next((sources / "dist").glob("*.whl"))
 
     def upgrade(self, wheel: Path) -> None:
         """Put *wheel* in place of what is installed, as pip does."""
-        environment.install(str(self.folder), ["--no-deps", "--no-index", "--force-reinstall", str(wheel)])
+        pip(self.folder, "install", "--no-deps", "--no-index", "--force-reinstall", wheel)
         self._hand_over()
 
     def _hand_over(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from sessiond.config import Config, load
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 EVERYTHING = """
@@ -73,7 +75,9 @@ def test_what_is_not_said_is_as_without_a_file(tmp_path: Path, text: str) -> Non
         ("keep_deleted_days = 1.5", "keep_deleted_days: it has to be a number", ""),
         ("[prompt]\nlength = 5", "prompt.length: it has to be a number from 10 to 200", ""),
         ('[prompt]\nstyle = "loud"', "prompt.style: it has to be one of: title count", ""),
-        ("prompt = 1", "prompt is not known", "Did you mean prompt."),
+        ("prompt = 1", "prompt: it has to be a table", ""),
+        ('exclude = ["~/a\\u0000"]', "exclude: it has the sign U+0000", ""),
+        ('[roots]\nclaude = ["~/a\\u0000"]', "roots: it has the sign U+0000", ""),
         ("exclude = [", "it is no TOML", ""),
         ("a = 1\na = 2", "it is no TOML", ""),
         ("x = " + "[" * 5000, "it is no TOML", ""),
@@ -97,11 +101,23 @@ def test_a_file_of_anything_is_a_mistake_and_no_failure(tmp_path: Path, content:
         load(str(tmp_path / "config.toml"), "/home/anna")
 
 
-def test_a_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
-    """What it excludes would be shown."""
-    (tmp_path / "config.toml").mkdir()
-    with pytest.raises(Problem, match="Is a directory"):
-        load(str(tmp_path / "config.toml"), "/home/anna")
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda folder: (folder / "config.toml").mkdir(), "Is a directory"),
+        (lambda folder: os.mkfifo(folder / "config.toml"), "it is a pipe"),
+        (lambda folder: (folder / "config.toml").symlink_to("/nowhere"), "a link to what is not there"),
+        (lambda folder: (folder / "config.toml").symlink_to("config.toml"), "Too many levels of symbolic links"),
+        (lambda folder: (folder.rmdir(), folder.symlink_to("/nowhere")), "a link to what is not there"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
+    """What it excludes would be shown; nor is it waited for."""
+    folder = tmp_path / "sess"
+    folder.mkdir()
+    make(folder)
+    with pytest.raises(Problem, match=says):
+        load(str(folder / "config.toml"), "/home/anna")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from sessiond import __version__
-from tests.daemon import Daemon, Home, until
+from tests.daemon import HASTY, Daemon, Home, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,13 +197,13 @@ def test_a_socket_path_that_is_too_long_is_named(home: Home) -> None:
 @pytest.mark.needs("unshare")
 def test_without_enough_watches_everything_is_still_followed(home: Home) -> None:
     """In a user namespace with a limit of 20; the status names the reason."""
-    script = 'echo 20 > /proc/sys/user/max_inotify_watches 2>/dev/null || exit 77; exec "$0" -m sessiond'
+    script = 'echo 20 > /proc/sys/user/max_inotify_watches 2>/dev/null || exit 77; exec "$0" "$@"'
     probe = subprocess.run(["unshare", "-Ur", "true"], check=False)
     if probe.returncode:
         pytest.skip("user namespaces are forbidden here")
     for number in range(40):
         home.claude_session(f"session {number}", cwd=f"/srv/project{number}")
-    daemon = Daemon(home, command=("unshare", "-Ur", "sh", "-c", script, sys.executable))
+    daemon = Daemon(home, command=("unshare", "-Ur", "sh", "-c", script, *HASTY))
     try:
         daemon.sync()
         assert len(daemon.find(limit=100)) == 40
@@ -217,19 +217,23 @@ def test_without_enough_watches_everything_is_still_followed(home: Home) -> None
         daemon.kill()
 
 
-def test_an_index_that_is_deleted_while_it_is_used_is_built_again(home: Home, daemon: Daemon) -> None:
+def test_an_index_that_is_deleted_while_it_is_used_is_built_again(home: Home) -> None:
     """What would be written to the deleted file nobody would ever read."""
     home.claude_session("still here")
-    until(lambda: daemon.find("still"))
-    for suffix in ("", "-wal", "-shm"):
-        daemon.index.with_name(daemon.index.name + suffix).unlink(missing_ok=True)
-    until(daemon.index.exists)
+    daemon = Daemon(home, command=HASTY)
 
     def found() -> bool:
         answers = daemon.answers("find", q="still")
         return "row" in answers[0]
 
-    until(found)
+    try:
+        until(found)
+        for suffix in ("", "-wal", "-shm"):
+            daemon.index.with_name(daemon.index.name + suffix).unlink(missing_ok=True)
+        until(daemon.index.exists)
+        until(found)
+    finally:
+        daemon.kill()
 
 
 def test_reindex_keeps_what_cannot_be_read_again(home: Home, daemon: Daemon) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.daemon import Daemon, Home, until
+from tests.daemon import changed as with_code
 from tests.test_traces import contents
 
 if TYPE_CHECKING:
@@ -112,4 +115,36 @@ def test_a_database_that_is_locked_is_read_later(home: Home, database: Path) -> 
         daemon.sync()
         assert daemon.ask("status")["unreadable"] == 0
     finally:
+        daemon.kill()
+
+
+def test_copies_that_a_kill_left_are_removed(home: Home, tmp_path: Path) -> None:
+    """A copy is all of a database, conversations too. One that another daemon is reading stays."""
+    code = f"import os, shutil, tempfile; tempfile.tempdir = {str(tmp_path)!r}"
+    kill = "shutil.copyfile = lambda *_: os.kill(os.getpid(), 9)"
+    session, _ = home.codex_session("a prompt")
+    path = home.codex / "state_5.sqlite"
+    owner = sqlite3.connect(path)
+    owner.execute("PRAGMA journal_mode = WAL")
+    owner.execute("CREATE TABLE threads (id TEXT, title TEXT, first_user_message TEXT, name TEXT)")
+    owner.execute("INSERT INTO threads VALUES (?, 'its name', 'its name', 'its name')", (session.id,))
+    owner.commit()
+    left = [path.with_name(path.name + suffix).read_bytes() for suffix in ("", "-wal")]
+    owner.close()
+    for suffix, content in zip(("", "-wal"), left, strict=True):
+        path.with_name(path.name + suffix).write_bytes(content)
+    command = with_code(f"{code}; {kill}")
+    assert subprocess.run(command, env=home.env, capture_output=True, timeout=60, check=False).returncode == -9
+    (killed,) = tmp_path.iterdir()
+    read = tmp_path / (killed.name + "x")
+    read.mkdir()
+    held = os.open(read, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    daemon = Daemon(home, command=with_code(code))
+    try:
+        daemon.sync()
+        assert daemon.titles() == ["its name"]
+        until(lambda: list(tmp_path.iterdir()) == [read])
+    finally:
+        os.close(held)
         daemon.kill()

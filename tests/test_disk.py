@@ -5,18 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.daemon import Daemon, Home, until
+from sessiond.opened import Opened
+from tests.daemon import HASTY, Daemon, Home, until
 from tests.test_daemon import intact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -73,7 +75,7 @@ def test_on_a_full_disk_answers_go_on_and_what_is_missing_comes_later(home: Home
     for number in range(5):
         home.claude_session(f"old {number}")
     _, deleted = home.claude_session("deleted")
-    daemon = Daemon(home)
+    daemon = Daemon(home, command=HASTY)
     try:
         daemon.sync()
         deleted.unlink()
@@ -97,21 +99,25 @@ def test_on_a_full_disk_answers_go_on_and_what_is_missing_comes_later(home: Home
         daemon.kill()
 
 
-def test_while_nothing_can_be_written_answers_go_on(home: Home, daemon: Daemon) -> None:
+def test_while_nothing_can_be_written_answers_go_on(home: Home) -> None:
     """As on a disk that fails: every write is an error, be it to the index, the log or the files for the prompt."""
     home.claude_session("old")
-    daemon.sync()
-    pid, infinite = daemon.process.pid, resource.RLIM_INFINITY
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, infinite))
-    home.claude_session("new", cwd="/srv/new")
-    until(lambda: troubled(daemon))
-    assert daemon.titles() == ["old"]
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (infinite, infinite))
-    until(lambda: daemon.titles() == ["new", "old"])
-    until((home.path / "state/run/here/-srv-new").exists)
-    until(lambda: not troubled(daemon))
-    daemon.stop()
-    assert intact(daemon.index)
+    daemon = Daemon(home, command=HASTY)
+    try:
+        daemon.sync()
+        pid, infinite = daemon.process.pid, resource.RLIM_INFINITY
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, infinite))
+        home.claude_session("new", cwd="/srv/new")
+        until(lambda: troubled(daemon))
+        assert daemon.titles() == ["old"]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (infinite, infinite))
+        until(lambda: daemon.titles() == ["new", "old"])
+        until((home.path / "state/run/here/-srv-new").exists)
+        until(lambda: not troubled(daemon))
+        daemon.stop()
+        assert intact(daemon.index)
+    finally:
+        daemon.kill()
 
 
 def test_a_daemon_that_finds_the_disk_full_says_so_and_keeps_the_index(home: Home, disk: Disk) -> None:
@@ -184,6 +190,104 @@ def test_a_link_planted_in_the_place_of_a_file_is_not_followed(home: Home, name:
         assert stat.S_IMODE(pointed.stat().st_mode) == 0o644
     elif target == "nothing":
         assert not pointed.exists()
+
+
+PLANTED: dict[str, Callable[[Path], Any]] = {
+    "a full folder": lambda place: (place / "more").mkdir(parents=True),
+    "a FIFO": os.mkfifo,
+    "a file": lambda place: place.write_bytes(b"x"),
+    "a link to a full folder": lambda place: place.symlink_to(place.parents[len(place.parents) - 3] / "precious"),
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_whatever_lies_in_the_place_of_what_is_kept_is_moved_away(home: Home, kind: str) -> None:
+    """Not even once but with another beside it; nothing of what it held is lost, and everything works."""
+    home.claude_session("a session")
+    precious = home.path / "precious"
+    precious.mkdir()
+    (precious / "thesis").touch()
+    (home.path / "state/run").mkdir(mode=0o700, parents=True)
+    (home.path / "state").chmod(0o700)
+    for name in ("index.sqlite", "index.sqlite.old", "open.json", "open.json.new", "run/sessiond.sock", "run/here"):
+        for place in (home.path / "state" / name, home.path / f"state/{name}.stranger"):
+            PLANTED[kind](place)
+    daemon = Daemon(home)
+    try:
+        daemon.sync()
+        until((home.path / "state/run/here/-srv-shop").is_file)
+        assert not (home.path / "state/run/here").is_symlink()
+        assert daemon.titles() == ["a session"]
+        assert not troubled(daemon)
+    finally:
+        daemon.kill()
+    assert os.listdir(precious) == ["thesis"]
+
+
+@pytest.mark.parametrize("kind", ["a full folder", "a FIFO", "a link to a full folder"])
+def test_what_is_no_file_is_no_lock(home: Home, kind: str) -> None:
+    (home.path / "state/run").mkdir(mode=0o700, parents=True)
+    (home.path / "state").chmod(0o700)
+    PLANTED[kind](home.path / "state/run/sessiond.lock")
+    ended = started(home)
+    assert ended.returncode == 3
+    assert "sessiond.lock cannot be opened" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+REMEMBERED = ("[" * 100_000, "{}", "[]", "\0" * 9, '{"boot":"b","open":[],"interrupted":%s}', '{"boot":1,"open":%s}')
+VALUES = ('[["a","b","c","x"]]', '[["a","b","c",1e999]]', '[["a","b","c",null]]', "[[[],{},1,2]]", "[7]", "7", "{}")
+
+
+@pytest.mark.parametrize("content", sorted({said.replace("%s", value) for said in REMEMBERED for value in VALUES}))
+def test_any_bytes_where_it_is_noted_what_was_open_hold_nothing_up(tmp_path: Path, content: str) -> None:
+    """The file may be torn by a power cut; without it only that is not known."""
+    path = tmp_path / "open.json"
+    path.write_text(content)
+    assert Opened(str(path)).interrupted == {}
+
+
+def test_an_index_that_goes_while_the_disk_is_full_is_built_when_there_is_room(home: Home, disk: Disk) -> None:
+    """The thread that writes it lives through that, and says what the matter is."""
+    home.claude_session("old")
+    daemon = Daemon(home, command=HASTY)
+    try:
+        daemon.sync()
+        for path in disk.path.glob("index.sqlite*"):
+            path.unlink()
+        disk.fill()
+        until(lambda: troubled(daemon))
+        disk.empty()
+        home.claude_session("new")
+        until(lambda: daemon.titles() == ["new", "old"])
+        until(lambda: not troubled(daemon))
+        assert intact(daemon.index)
+    finally:
+        daemon.kill()
+
+
+def test_a_state_folder_that_goes_while_the_socket_stays_is_made_again(home: Home) -> None:
+    """As where the socket is in ``/run/user``: the daemon is still reached, so it has to go on."""
+
+    class Apart(Daemon):
+        def start(self) -> None:
+            self.socket = home.path / "run/sessiond.sock"
+            super().start()
+
+    home.claude_session("old")
+    command = "import os; os.environ['SESS_RUNTIME_DIR'] = os.environ['HOME'] + '/run'"
+    daemon = Apart(home, command=(sys.executable, "-c", f"{command}\n{HASTY[2]}"))
+    try:
+        daemon.sync()
+        shutil.rmtree(home.path / "state")
+        home.claude_session("new")
+        until(daemon.index.exists)
+        until(lambda: daemon.titles() == ["new", "old"])
+        assert stat.S_IMODE(daemon.index.parent.stat().st_mode) == 0o700
+        daemon.stop()
+        assert intact(daemon.index)
+    finally:
+        daemon.kill()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])

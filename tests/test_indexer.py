@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sessiond.reading import Job
-    from sessiond.session import Previous, Scan, Stat, Unit
+    from sessiond.session import Part, Previous, Scan, Session, Stat, Unit
 
 
 class Blind:
@@ -95,6 +96,41 @@ def test_a_unit_whose_reader_fails_holds_up_no_other(
     search = Search(str(home.path / "index.sqlite"))
     assert search.problems() == {}
     search.close()
+
+
+@pytest.mark.parametrize("moment", [-(2**31), 0, 2**33, 15_032_385_535])
+def test_a_file_of_any_date_is_listed(home: Home, indexer: Indexer, moment: int) -> None:
+    """ext4 has dates from 1901 to 2446, and what is in the nanoseconds of one after 2262 no database holds."""
+    _, path = home.claude_session("odd")
+    os.utime(path, (moment, moment))
+    home.claude_session("other")
+    assert indexer.settle(PATIENCE)[1]
+    assert sorted(titles(home)) == ["odd", "other"]
+
+
+def test_a_session_whose_row_cannot_be_made_holds_up_no_other(
+    home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are read in one go with it are stored; why it is not is counted, and goes with the reason."""
+    session, _ = home.claude_session("bad")
+    merge = type(APPS["claude"]).merge
+
+    def failing(self: object, id: str, parts: list[Part]) -> Session | None:
+        if id == session.id:
+            raise OverflowError("the text of a private transcript")
+        return merge(APPS["claude"], id, parts)
+
+    monkeypatch.setattr(type(APPS["claude"]), "merge", failing)
+    home.claude_session("good")
+    assert indexer.settle(PATIENCE)[1]
+    assert titles(home) == ["good"]
+    search = Search(str(home.path / "index.sqlite"))
+    (problem,) = search.problems()
+    search.close()
+    assert problem.startswith("OverflowError in test_indexer.py:")
+    monkeypatch.setattr(type(APPS["claude"]), "merge", merge)
+    assert indexer.settle(PATIENCE)[1]
+    assert sorted(titles(home)) == ["bad", "good"]
 
 
 def test_a_large_home_is_read_by_two_processes(home: Home, indexer: Indexer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -19,6 +18,7 @@ import pytest
 
 import sessiond
 from fixtures import home
+from tests.installed import build, create, pip
 from tools import environment
 
 ROOT = Path(environment.ROOT)
@@ -35,14 +35,6 @@ class Built(NamedTuple):
     from_sdist: Path
 
 
-def build(sources: Path, *arguments: str | Path, umask: int = -1) -> None:
-    """Build *sources* with what is installed here."""
-    env = {key: value for key, value in environment.clean().items() if key != "SOURCE_DATE_EPOCH"}
-    command = [sys.executable, "-m", "build", "--no-isolation", *arguments, sources]
-    done = subprocess.run(command, env=env, umask=umask, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Build the sdist and a wheel from it, as PyPI gets them, and a wheel straight from the tree."""
@@ -56,8 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel alone, into a folder with a space in its name; return the folder of its programs."""
     folder = tmp_path_factory.mktemp("clean") / "an environment"
-    environment.create(str(folder))
-    environment.install(str(folder), [str(built.from_sdist)])
+    create(folder, built.from_sdist)
     return folder / "bin"
 
 
@@ -162,9 +153,7 @@ def test_an_installed_sess_works_with_every_python(built: Built, tmp_path: Path,
     if not found:
         pytest.skip(f"needs python3.{minor}, which is not installed")
     folder = tmp_path / "python"
-    subprocess.run([found, "-m", "venv", "--without-pip", folder], env=environment.clean(), check=True)
-    pip = [sys.executable, "-m", "pip", "--python", folder, "install", "--quiet", built.from_sdist]
-    subprocess.run(pip, env=environment.clean(), check=True)
+    create(folder, built.from_sdist, found)
 
     sample = home.make(str(tmp_path / "home"))[0]
     (folder / "bin/claude").write_text("#!/bin/sh\n")
@@ -190,7 +179,7 @@ def test_an_installed_sess_works_with_every_python(built: Built, tmp_path: Path,
 
 def test_an_installed_sess_brings_no_more_than_it_says(installed: Path) -> None:
     """Its dependencies come along; the tools of its development do not."""
-    listing = [installed / "python", "-m", "pip", "list", "--format", "freeze"]
-    done = subprocess.run(listing, env=environment.clean(), capture_output=True, text=True, check=True)
-    names = {line.partition("==")[0] for line in done.stdout.split()}
-    assert names - {"pip", "setuptools"} <= {"apsw", "backports.zstd", "sess", "watchdog", "wcwidth"}
+    listing = pip(installed.parent, "list", "--format", "freeze")
+    names = {line.partition("==")[0] for line in listing.split()}
+    assert "sess" in names
+    assert names <= {"apsw", "backports.zstd", "sess", "watchdog", "wcwidth"}

@@ -243,7 +243,8 @@ def test_reopen_says_when_there_is_nothing(home: Home, daemon: Daemon) -> None:
     home.claude_session("Closed work")
     done = reopen(home)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no session ended without being closed" in done.stderr
+    assert "no session ended without being closed since 2" in done.stderr
+    assert "without being closed since 2026-11-30 00:00 " in reopen(home, "--since", "2026-11-30").stderr
 
 
 @pytest.mark.needs("tmux")

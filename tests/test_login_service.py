@@ -349,6 +349,9 @@ def test_a_system_that_forbids_namespaces_gets_the_service_without(login: Login)
 def test_variables_of_the_shell_reach_the_daemon(login: Login) -> None:
     """A service manager knows nothing of what a shell's start file sets."""
     login.done("mv", f"{HOME}/.claude", f"{HOME}/elsewhere")
+    login.done("sess", "service", "install")
+    said = login.done("sess", "doctor", CLAUDE_CONFIG_DIR=f"{HOME}/elsewhere")
+    assert re.search(r"(?m)^warning +root +claude: ~/elsewhere is not looked into.*\n +sess service install$", said)
     printed = login.done("sess", "service", "install", CLAUDE_CONFIG_DIR=f"{HOME}/elsewhere")
     assert f"CLAUDE_CONFIG_DIR={HOME}/elsewhere" in printed
     assert finds(login)

@@ -86,6 +86,7 @@ LIMITS = {
     "followers": follow.MOST,
     "`limit`": service.MAX_LIMIT,
     "`timeout_ms`": service.MAX_WAIT,
+    "characters of a query": query.MAX_QUERY,
     "words of a query": query.MAX_TERMS,
     "filters in `excluded_by`": service.MAX_REASONS,
     "characters of a title": text.TITLE_LENGTH,

@@ -17,7 +17,7 @@ import pytest
 from sessiond import __version__
 from sessiond.protocol import MAX_REQUEST, PROTOCOL, parse_relay, relay_request
 from sessiond.server import MAX_CONNECTIONS
-from tests.daemon import Daemon, Home, changed, until
+from tests.daemon import HASTY, Daemon, Home, changed, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,8 +291,7 @@ def test_running_out_of_descriptors_is_survived(home: Home) -> None:
         except ConnectionError:
             return False
 
-    limited = f"ulimit -n 48; exec '{sys.executable}' -m sessiond"
-    daemon = Daemon(home, command=("sh", "-c", limited))
+    daemon = Daemon(home, command=("sh", "-c", 'ulimit -n 48; exec "$0" "$@"', *HASTY))
     try:
         daemon.sync()
         others = [socket.socket(socket.AF_UNIX) for _ in range(80)]

@@ -172,6 +172,17 @@ def test_nothing_found_says_where_was_looked(home: Home, sess: Sess) -> None:
     assert "--all" in nothing.stderr
     assert sess("find", "deleted", "--all", "--ids").stdout == f"{path.stem}\n"
     assert "without branch:nowhere" in sess("find", "alpha", "branch:nowhere").stderr
+    assert "would match without is:live\n" in sess("find", "alpha", "is:live").stderr
+
+
+@pytest.mark.parametrize("words", [["show"], ["_rows", "--plain"]])
+def test_the_first_command_may_be_about_a_session(home: Home, sess: Sess, words: list[str]) -> None:
+    """One that starts the daemon, which has read nothing yet, and reads the oldest last. The picker asks so, too."""
+    session, _ = home.claude_session("the one")
+    for number in range(300):
+        home.claude_session(f"session {number}")
+    shown = sess(*words, session.id)
+    assert (shown.returncode, "the one" in shown.stdout) == (0, True), shown.stderr
 
 
 def test_show_reads_both_prompts_now_and_names_what_it_cannot_find(home: Home, sess: Sess) -> None:

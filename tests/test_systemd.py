@@ -17,7 +17,7 @@ import pytest
 from sessiond import systemd
 from sessiond.protocol import Problem
 from sessiond.server import MAX_CONNECTIONS
-from tests.daemon import PATIENCE, Daemon, Home, until
+from tests.daemon import HASTY, PATIENCE, Daemon, Home, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Activated(Daemon):
         for folder in (self.socket.parent.parent, self.socket.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
         passed = [word for name in self.home.env for word in ("-E", name)]
-        command = ["systemd-socket-activate", *passed, f"--listen={self.socket}", *SESSIOND]
+        command = ["systemd-socket-activate", *passed, f"--listen={self.socket}", *HASTY]
         self.process = subprocess.Popen(command, env=self.home.env, cwd="/", stderr=subprocess.PIPE)
         until(self.socket.exists)
 

@@ -13,13 +13,15 @@ from sess import client, manager, render, units
 from sess.quoting import quoted
 from sess.relay import daemon_pid
 from sessiond import __version__, config
+from sessiond.apps import APPS
 from sessiond.paths import exposure, socket_path_problem
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sess.front import Ask
+    from sessiond.config import Config
     from sessiond.paths import Paths
     from sessiond.protocol import Answer
 
@@ -68,7 +70,9 @@ def look(paths: Paths, env: Mapping[str, str], home: str, ask: Ask) -> Iterator[
     yield _socket(paths, home)
     yield _lock(paths, answers=answer is not None)
     if answer is not None:
-        yield from _daemon(answer, paths, home, changed=given.state == OK)
+        yield from _daemon(answer, home)
+        if given.state == OK:
+            yield from _in_force(answer, paths, env, home)
     yield _shells(env, home)
 
 
@@ -199,7 +203,33 @@ def _lock(paths: Paths, *, answers: bool) -> Finding:
     return Finding("lock", FAULT, text, "sess service restart", facts)
 
 
-def _daemon(answer: Mapping[str, Any], paths: Paths, home: str, *, changed: bool) -> Iterator[Finding]:
+def overlooked(given: Config, env: Mapping[str, str], roots: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield agent and folder of each store that there is by *given* and *env*, and that is not among *roots*."""
+    known = {os.path.realpath(root["path"]) for root in roots if root["state"] != "silent"}
+    silent = {root["path"] for root in roots if root["state"] == "silent"}  # to follow links there may take for ever
+    for app in APPS.values():
+        for path in given.stores(app, env):
+            if path not in silent and os.path.isdir(path) and os.path.realpath(path) not in known:
+                yield app.name, path
+
+
+def anew(paths: Paths, env: Mapping[str, str]) -> str:
+    """Return the command that gives the daemon the variables of *env*."""
+    return f"sess service {'install' if manager.installed(paths, env) else 'restart'}"
+
+
+def _in_force(answer: Mapping[str, Any], paths: Paths, env: Mapping[str, str], home: str) -> Iterator[Finding]:
+    """Compare what the daemon goes by with what would be read here and now."""
+    given = config.load(paths.config, home)
+    if given.as_json() != answer["config"]:
+        yield Finding("config", WARNING, "it changed since the daemon read it", "sess service restart")
+        return
+    for app, path in overlooked(given, env, answer["roots"]):
+        text = f"{app}: {render.folder(path, home)} is not looked into: the daemon was started with other variables"
+        yield Finding("root", WARNING, text, anew(paths, env), {"app": app, "is": "overlooked"})
+
+
+def _daemon(answer: Mapping[str, Any], home: str) -> Iterator[Finding]:
     now = time.time()
     versions = answer["versions"]
     names = {"python": "Python", "sqlite": "SQLite"}
@@ -211,8 +241,6 @@ def _daemon(answer: Mapping[str, Any], paths: Paths, home: str, *, changed: bool
         f"sessiond {answer['version']} (pid {answer['pid']}), started {started}; {shown}",
         facts={"version": answer["version"], "seconds": int(now - answer["started"] / 1000), **versions},
     )
-    if changed and config.load(paths.config, home).as_json() != answer["config"]:
-        yield Finding("config", WARNING, "it changed since the daemon read it", "sess service restart")
     for root in answer["roots"]:
         yield _root(root, home)
     yield from _watches(answer)
@@ -220,7 +248,7 @@ def _daemon(answer: Mapping[str, Any], paths: Paths, home: str, *, changed: bool
     yield _queue(answer)
     yield from _index(answer)
     yield _sessions(answer)
-    yield _unreadable(answer)
+    yield _unreadable(answer, home)
     yield _slowest(answer, home)
 
 
@@ -253,7 +281,9 @@ def _watches(answer: Mapping[str, Any]) -> Iterator[Finding]:
     lost = answer["lost"]
     if lost:
         text = f"lost {render.count(lost, 'time')}; everything was compared with the disk each time"
-        yield Finding("events", WARNING, text, _sysctl(_QUEUE, limits), {"lost": lost})
+        overflows = answer["overflows"]
+        command = _sysctl(_QUEUE, limits) if overflows else ""
+        yield Finding("events", WARNING if overflows else OK, text, command, {"lost": lost, "overflows": overflows})
     else:
         yield Finding("events", OK, "none lost", facts={"lost": 0})
 
@@ -308,10 +338,13 @@ def _sessions(answer: Mapping[str, Any]) -> Finding:
     return Finding("sessions", OK, text, facts=facts)
 
 
-def _unreadable(answer: Mapping[str, Any]) -> Finding:
-    reasons = answer["unreadable_reasons"]
+def _unreadable(answer: Mapping[str, Any], home: str) -> Finding:
+    reasons, path = answer["unreadable_reasons"], answer["unreadable_path"]
     text = f"{render.count(answer['unreadable'], 'file')} unreadable{render.by_name(reasons)}"
-    return Finding("files", WARNING if reasons else OK, text, facts={"read": answer["units"], "unreadable": reasons})
+    facts = {"read": answer["units"], "unreadable": reasons}
+    if not reasons:
+        return Finding("files", OK, text, facts=facts)
+    return Finding("files", WARNING, f"{text}: {render.folder(path, home)}", f"ls -l {quoted(path)}", facts)
 
 
 def _slowest(answer: Mapping[str, Any], home: str) -> Finding:

@@ -46,7 +46,7 @@ def session(call: Call, *, last: bool) -> Row:
         found = call.ask(request)
         rows = found.rows
         if not rows:
-            sought = " ".join([*words, *(["in this folder"] if last else [])])
+            sought = " ".join([*words, *(["in this folder"] if last else [])]) or "there are none yet"
             reading = "; the daemon is still reading" if found.ok["progress"] else ""
             raise Problem("nothing", f"no session to resume: {sought}{reading}", "`sess find WORDS` searches.")
     return rows[0] if len(rows) == 1 else _one(call, rows)

@@ -252,7 +252,7 @@ def wait_for_lock(paths: Paths, deadline: float, enough: Callable[[], bool] = la
     raise Problem(
         "unreachable",
         f"a daemon holds {paths.lock} and does not answer",
-        f"{f'End it with `kill -9 {pid}` and try again' if pid else 'Try again'}. Its log may say why: {paths.log}",
+        f"{f'End it with `kill -9 {pid}` and try again' if pid else 'Try again'}. `sess service logs` may say why.",
     )
 
 
@@ -304,7 +304,7 @@ def _start(paths: Paths, command: Sequence[str], deadline: float) -> None:
     raise Problem(
         "unreachable",
         f"the daemon was started and does not answer within {START:.0f} s",
-        f"Try again. Its log may say why: {paths.log}",
+        "Try again. `sess service logs` may say why.",
     )
 
 

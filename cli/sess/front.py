@@ -48,6 +48,9 @@ INTERNAL = frozenset({"_complete", "_rows"})
 LOCAL = frozenset({"resume", "pick", "reopen", "watch", "prompt", "service", "doctor", "config"})
 """Commands that need the person's terminal or become another program: the client's own process runs them."""
 
+_ALIKE = {"list": "find", "ls": "find", "search": "find", "help": "--help", "version": "--version"}
+"""What other programs call a command or an option of ours."""
+
 _LIST = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
 HELP = f"""\
 usage: sess COMMAND [OPTION…]
@@ -152,19 +155,20 @@ def _run(words: Sequence[str], context: Context, ask: Ask, emit: Emit, *, local:
     else:
         name, words = first, words[1:]
     if name not in COMMANDS and name not in INTERNAL:
-        near = nearest(name, COMMANDS)
-        meant = f"Did you mean `sess {near}`? " if near else ""
+        near = _ALIKE.get(name) or nearest(name, COMMANDS)
+        meant = f"Did you mean `sess {' '.join([near, *words])}`? " if near else ""
         raise Problem(
             "usage",
             f"there is no command {name}",
-            f"{meant}To search for it: `sess find {name}`. `sess --help` lists the commands.",
+            f"{meant}To search for it: `sess find {' '.join([name, *words])}`. `sess --help` lists the commands.",
         )
     command: Command = import_module(f"sess.commands.{name}")
     parser = command.parser()
     if {"-h", "--help"} & set(split(words)[0]):
         emit(1, parser.format_help())
         return 0
-    options, operands = parser.read(words)
+    bare = not first or first.startswith("-")
+    options, operands = parser.read(words, ["--help", "--version"] if bare else ["--help"])
     if name in LOCAL and not local:
         return HANDED_BACK
     options.bare = not first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -11,6 +12,9 @@ from sessiond.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_SHORT = re.compile("-[A-Za-z]")
+"""What looks like an option of another program: of no use as a term, since nearly every session has each letter."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,8 +25,8 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         """Make the parser of ``sess <command>``, which takes *count* operands; None is any number.
 
-        With any number, ``-word`` is an operand too: a term that is not wanted. What follows ``--`` is operands,
-        unless the command *passes it on* to another program: then it is the option ``passed_on``.
+        With any number, ``-word`` is an operand too: a term that is not wanted, of two letters or more. What follows
+        ``--`` is operands, unless the command *passes it on* to another program: then it is the option ``passed_on``.
         """
         super().__init__(
             prog=f"sess {command}",
@@ -37,15 +41,19 @@ class Parser(argparse.ArgumentParser):
         self._count = count
         self._passes_on = passes_on
 
-    def read(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """Return the options and the operands of *words*, in any order. Raises Problem."""
+    def read(self, words: Sequence[str], elsewhere: Sequence[str] = ()) -> tuple[argparse.Namespace, list[str]]:
+        """Return the options and the operands of *words*, in any order. Raises Problem.
+
+        Options that are read *elsewhere* may be meant by one that is not known.
+        """
         before, after = split(words)
         # argparse hands back what is no option of ours, in order, also between options.
         options, operands = self.parse_known_args(before)
         for word in operands:
-            if word.startswith("--") or (word.startswith("-") and word != "-" and self._count is not None):
-                known = [option for option in self._option_string_actions if option.startswith("--")]
-                raise self._problem(f"there is no option {word}", nearest(word.partition("=")[0], known))
+            wanted = self._count is None and not _SHORT.fullmatch(word)
+            if word.startswith("--") or (word.startswith("-") and word != "-" and not wanted):
+                known = [option for option in (*self._option_string_actions, *elsewhere) if option.startswith("--")]
+                raise self._problem(f"there is no option {word}", _meant(word.partition("=")[0], known))
         if self._passes_on:
             options.passed_on = after
         else:
@@ -63,6 +71,14 @@ class Parser(argparse.ArgumentParser):
         return Problem(
             "usage", f"{self.prog.removeprefix('sess ')}: {why}", f"Did you mean {near}? {hint}" if near else hint
         )
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    """Return the one of *known* that *word* may stand for, by its first letter or by what is typed; or ``""``."""
+    if not _SHORT.fullmatch(word):
+        return nearest(word, known)
+    alike = [option for option in known if option.startswith(f"-{word.lower()}")]
+    return alike[0] if len(alike) == 1 else ""
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -177,7 +177,7 @@ def hung(paths: "Paths") -> Problem:
     return Problem(
         "unreachable",
         f"the daemon does not answer: nothing came from {paths.socket} for {SILENCE} s",
-        f"End {process} and try again. Its log may say why: {paths.log}",
+        f"End {process} and try again. `sess service logs` may say why.",
     )
 
 

@@ -24,6 +24,8 @@ _GAP = 2
 _TITLE = 24
 """Width of a title below which it takes from the other columns."""
 _SHORT_ID = 8
+_LONG_ID = 20
+"""Width of an id that is cut: two of one store that differ later take no room from all others."""
 
 _UNITS = {"m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month", "y": "year"}
 
@@ -45,7 +47,7 @@ def table(rows: Sequence[Row], terms: Sequence[Term], context: Context, now: flo
     texts = {
         "age": [age(updated(row), now) for row in rows],
         "app": [clean(row["app"]) for row in rows],
-        "id": short_ids([clean(row["id"]) for row in rows]),
+        "id": [cut(short, _LONG_ID) for short in short_ids([clean(row["id"]) for row in rows])],
         "branch": [clean(row["branch"] or "") for row in rows],
         "folder": [clean(folder(row["cwd"] or "", context.home)) for row in rows],
         "title": [tag + (clean(row["title"]) or "(no title)") for row, tag in zip(rows, tags, strict=True)],

@@ -17,7 +17,7 @@ import fcntl
 import os
 import time
 import urllib.parse
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
@@ -45,6 +45,7 @@ TEXT = 4096
 COPY_LIMIT = 256 << 20
 """Bytes of a database, and of its log, that are still worth copying."""
 
+_COPIES = "sessiond-copy-"
 _MAGIC = b"SQLite format 3\0"
 _ROLLBACK = b"\1\1"
 _SHARED_SIZE, _SHARED_FIRST = 510, 0x40000002
@@ -246,7 +247,7 @@ def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
     import shutil
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="sessiond-") as folder:
+    with tempfile.TemporaryDirectory(prefix=_COPIES) as folder, _claimed(folder):
         copy = os.path.join(folder, "copy")
         shutil.copyfile(path, copy)
         shutil.copyfile(path + "-wal", copy + "-wal")
@@ -259,6 +260,30 @@ def _query_copy(path: str, query: Callable[[apsw.Connection], T]) -> T:
             return _within(LONGEST, connection, query)
         finally:
             connection.close()
+
+
+@contextmanager
+def _claimed(folder: str) -> Iterator[None]:
+    """Hold a lock on *folder*, which ends with this process; raises BlockingIOError when another holds it."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
+
+
+def remove_copies() -> None:
+    """Remove the copies that a process left which was killed: they hold conversations."""
+    import shutil
+    import tempfile
+
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(_COPIES):
+                with suppress(OSError), _claimed(entry.path):
+                    if os.lstat(entry.path).st_uid == os.getuid():
+                        shutil.rmtree(entry.path)
 
 
 def _log_header(path: str) -> bytes:

@@ -197,7 +197,9 @@ class App(ABC):
 
 def stat_of(result: os.stat_result) -> Stat:
     """Return the part of *result* that tells whether a file changed."""
-    # ZFS and overlayfs number inodes above 2**63, which SQLite cannot hold.
-    return Stat(
-        result.st_dev, result.st_ino & 0x7FFF_FFFF_FFFF_FFFF, result.st_size, result.st_mtime_ns, result.st_ctime_ns
-    )
+    # ZFS and overlayfs number inodes above 2**63, ext4 dates files up to 2446: more than SQLite can hold.
+    times = (max(-_MOST, min(_MOST, time)) for time in (result.st_mtime_ns, result.st_ctime_ns))
+    return Stat(result.st_dev, result.st_ino & _MOST, result.st_size, *times)
+
+
+_MOST = 0x7FFF_FFFF_FFFF_FFFF

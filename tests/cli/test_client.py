@@ -348,7 +348,7 @@ def test_a_connection_that_ends_is_a_daemon_that_is_gone(paths: Paths, listen: L
 
 def test_a_silent_daemon_is_a_problem(paths: Paths, listen: Listen, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other is started beside it."""
-    monkeypatch.setattr(relay, "SILENCE", 0.2)
+    monkeypatch.setattr(client, "connect", lambda paths: relay.connect(paths, 0.2))
     ended = threading.Event()
     listen(lambda connection: ended.wait(30))
     with pytest.raises(Problem) as raised:

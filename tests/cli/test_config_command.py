@@ -119,6 +119,20 @@ def test_what_the_daemon_has_not_read_is_said(home: Home, config: Config) -> Non
     assert config().stderr == ""
 
 
+def test_a_store_that_the_daemon_does_not_know_is_said(home: Home, daemon: Daemon, config: Config) -> None:
+    """Its variables are those that it was started with; what is not there is missed by nobody."""
+    assert config(SESS_CONFIG="/none").stderr == ""
+    assert config(SESS_CONFIG="/none", CLAUDE_CONFIG_DIR=str(home.path / "none")).stderr == ""
+    (home.path / "elsewhere").mkdir()
+    (home.path / "same").symlink_to(home.claude)
+    assert config(SESS_CONFIG="/none", CLAUDE_CONFIG_DIR=str(home.path / "same")).stderr == ""
+    for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        shown = config(SESS_CONFIG="/none", **{variable: str(home.path / "elsewhere")})
+        assert shown.stderr.startswith(
+            "The daemon, started with other variables, does not look into ~/elsewhere: `sess "
+        )
+
+
 def test_a_hung_daemon_does_not_matter(home: Home, daemon: Daemon, config: Config) -> None:
     """It is not the daemon that is looked at."""
     import signal

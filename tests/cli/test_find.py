@@ -72,7 +72,8 @@ def test_every_option_is_asked_for(words: list[str], request_: dict[str, Any]) -
         (["branch:fix checkout"], "branch:fix checkout"),
         (["rapid: fire"], '"rapid: fire"'),
         (['say "two words"'], 'say "two words"'),
-        (["fix", "-login", "-x"], "fix -login -x"),
+        (["fix", "-login", "-to"], "fix -login -to"),
+        (["fix", "--", "-x"], "fix -x"),
         (["-app:codex", "is:live"], "-app:codex is:live"),
         (["--", "--all", "-h"], "--all -h"),
         (["", " ", "a"], "a"),
@@ -150,6 +151,10 @@ def test_a_person_is_told_that_there_is_more() -> None:
         ),
         ({"hidden": {"sdk": 1}}, ["1 hidden session would match (sdk 1): add --all"]),
         (
+            {"searched": {}, "hidden": {"sdk": 1}},
+            ["sess: nothing found: searched 0 sessions", "1 hidden session would match (sdk 1): add --all"],
+        ),
+        (
             {"excluded_by": [{"filter": "branch:\x1b[1mfix", "would_match": 2}, {"filter": "since", "would_match": 1}]},
             ["2 would match without branch:[1mfix", "1 would match without since"],
         ),
@@ -167,6 +172,31 @@ def test_nothing_found_is_explained(ok: dict[str, Any], lines: list[str]) -> Non
         assert (code, out) == (1, "")
         first = "sess: nothing found: searched 150 sessions (claude 120, codex 30)"
         assert err.splitlines() == ([] if lines[0].startswith("sess:") else [first]) + lines
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        (
+            "since:tuesdy",
+            "since:tuesdy is no time: an age is (45m 3h 2d 1w 2mo 1y), a date (2026-11-30), today, yesterday",
+        ),
+        ("is:hiden", "Did you mean is:hidden in place of is:hiden?"),
+        ("is:foo", "Did you mean is:live or is:lost or is:archived or is:hidden in place of is:foo?"),
+        ("app:cladue", "Did you mean app:claude in place of app:cladue?"),
+        ("brnach:fix", "Did you mean branch:fix in place of brnach:fix?"),
+        ("snice:2d", "Did you mean since:2d in place of snice:2d?"),
+        ("app:code", None),
+        ("branch:fix", None),
+        ("https://example.org", None),
+        ('"is:foo"', None),
+        ("is:live", None),
+    ],
+)
+def test_a_mistyped_filter_is_named_when_nothing_is_found(query: str, says: str | None) -> None:
+    """Any text is a query, so it was looked for as it stands."""
+    _, _, err = run(["find", query], Asked(Answer([], NOTHING)))
+    assert err.splitlines()[1:] == ([says] if says else [])
 
 
 @pytest.mark.parametrize(

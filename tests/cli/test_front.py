@@ -51,6 +51,19 @@ def test_the_version_is_that_of_the_package() -> None:
     [
         (["fnid"], "sess: there is no command fnid\nDid you mean `sess find`? To search for it: `sess find fnid`."),
         (["checkout"], "sess: there is no command checkout\nTo search for it: `sess find checkout`."),
+        (["vat", "retry"], "sess: there is no command vat\nTo search for it: `sess find vat retry`."),
+        (["search", "vat"], "sess: there is no command search\nDid you mean `sess find vat`? "),
+        (["ls"], "sess: there is no command ls\nDid you mean `sess find`? "),
+        (["help"], "sess: there is no command help\nDid you mean `sess --help`? "),
+        (["version"], "sess: there is no command version\nDid you mean `sess --version`? "),
+        (["--hlp"], "sess: find: there is no option --hlp\nDid you mean --help?"),
+        (["--vresion"], "sess: find: there is no option --vresion\nDid you mean --version?"),
+        (["-V"], "sess: find: there is no option -V\nDid you mean --version?"),
+        (["config", "--hepl"], "sess: config: there is no option --hepl\nDid you mean --help?"),
+        (["find", "-n", "5"], "sess: find: there is no option -n\n`sess find --help`"),
+        (["find", "vat", "-l", "5"], "sess: find: there is no option -l\n"),
+        (["find", "-j"], "sess: find: there is no option -j\nDid you mean --json?"),
+        (["resume", "-y"], "sess: resume: there is no option -y\nDid you mean --yes?"),
         (["find", "--jsn"], "sess: find: there is no option --jsn\nDid you mean --json?"),
         (["find", "--limt=3"], "sess: find: there is no option --limt=3\nDid you mean --limit?"),
         (["find", "--lim", "3"], "sess: find: there is no option --lim\nDid you mean --limit?"),
@@ -114,6 +127,15 @@ def test_without_a_command_and_sessions_it_is_said_that_there_are_none() -> None
         assert code == 1
         assert err.startswith("sess: nothing found: there are no sessions yet\n")
         assert err.endswith(HELP)
+
+
+def test_without_a_command_where_only_hidden_sessions_are_known_they_are_named() -> None:
+    """As they were looked for everywhere, no folder is."""
+    found = Answer([], {**NOTHING, "hidden": {"subagent": 2}})
+    err = run([], Asked(found), TERMINAL)[2]
+    assert err.startswith(
+        "sess: nothing found: searched 0 sessions\n2 hidden sessions would match (subagent 2): add --all"
+    )
 
 
 def test_without_a_command_the_options_of_find_apply() -> None:

@@ -176,6 +176,12 @@ def test_what_is_unusual_about_a_row_is_said(state: dict[str, Any], title: str) 
     assert table([row(**state)])[0].endswith(f"~/src/shop  {title}")
 
 
+def test_ids_that_differ_late_take_no_room_from_the_other_columns() -> None:
+    """As those of one session in two folders do."""
+    twins = [row(id="dd936720-530e-468c-9a1e-912f2f30c06b_" + folder) for folder in "12"]
+    assert all(" dd936720-530e-468c-…  " in line for line in table(twins))
+
+
 def test_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
     """Eight characters, or more for ids that begin with the same time."""
     assert render.short_ids(["84cdfff0-1111", "019b0000-1111", "abc"]) == ["84cdfff0", "019b0000", "abc"]

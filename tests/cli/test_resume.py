@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -407,6 +407,42 @@ def test_two_sessions_that_continue_each_other_are_no_trap(machine: Machine) -> 
     assert {machine.resume(session).argv[2] for session in sessions} <= set(sessions)
 
 
+def planned(row: dict[str, Any], **values: Any) -> dict[str, Any]:
+    """Return the plan that the daemon gives for *row*."""
+    return {
+        "argv": ["claude", "--resume", row["id"]],
+        "folder": row["launch_dir"],
+        "set": {},
+        "unset": [],
+        "store_variable": "CLAUDE_CONFIG_DIR",
+        "carried": {},
+        "withheld": [],
+        "checks": [],
+        "commit": None,
+        **values,
+    }
+
+
+def test_in_an_empty_home_there_is_nothing_to_resume() -> None:
+    """And no word stands behind the colon that a person could have typed."""
+    asked = Asked(Answer([], {"progress": None}))
+    said: list[str] = []
+    assert front.run(["resume"], CONTEXT, asked, lambda _, text: said.append(text), local=True) == NOTHING
+    assert "".join(said).startswith("sess: no session to resume: there are none yet\n")
+
+
+def test_what_is_refused_is_not_said_to_be_carried(tmp_path: Path) -> None:
+    """A mode that the agent brings back by itself is carried in the plan, and a reason to refuse."""
+    found = row(launch_dir=str(tmp_path), cwd=str(tmp_path))
+    check = {"name": "approval", "state": "refused", "text": "auto comes back", "hint": "With it: --allow-loose"}
+    plan = planned(found, carried={"model": "k2", "approval": "auto"}, checks=[check])
+    asked = Asked(Answer([], {"progress": None}), Answer([found], {"progress": None}), Answer([found], plan))
+    said: list[str] = []
+    code = front.run(["resume", found["id"]], CONTEXT, asked, lambda _, text: said.append(text), local=True)
+    assert code == REFUSED
+    assert "refused  approval  auto comes back\nok       carried   model k2\n" in "".join(said)
+
+
 @pytest.mark.parametrize(("words", "code"), [(["vat", "totals"], REFUSED), (["84cd"], REFUSED), ([row()["id"]], 0)])
 def test_what_is_found_while_the_daemon_still_reads_may_be_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
@@ -416,17 +452,7 @@ def test_what_is_found_while_the_daemon_still_reads_may_be_another(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = row(launch_dir=str(tmp_path), cwd=str(tmp_path))
     reading = {"progress": {"done": 12, "of": 400}}
-    plan = {
-        "argv": ["claude", "--resume", found["id"]],
-        "folder": str(tmp_path),
-        "set": {},
-        "unset": [],
-        "store_variable": "CLAUDE_CONFIG_DIR",
-        "carried": {},
-        "withheld": [],
-        "checks": [],
-        "commit": None,
-    }
+    plan = planned(found)
     asked = Asked(Answer([], reading), Answer([found], reading), Answer([found], plan))
     written: dict[int, str] = {1: "", 2: ""}
 

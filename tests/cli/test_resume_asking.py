@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessiond.protocol import AMBIGUOUS, INTERRUPTED, REFUSED
+from sessiond.protocol import AMBIGUOUS, INTERRUPTED, NO_PROGRAM, REFUSED
 from tests.cli.machine import RAN
 from tests.cli.terminal import Terminal
 
@@ -72,6 +72,14 @@ def test_nothing_is_asked_when_it_was_said_or_nothing_starts(machine: Machine, c
         assert terminal.code() == (RAN if flags == ["--yes"] else 0)
         assert b"noted    branch    then then; here now now\r\n" in terminal.shown
         assert b"[y/N]" not in terminal.shown
+
+
+def test_a_printed_line_is_said_once(machine: Machine, changed: str) -> None:
+    """Also where the agent is not installed: who sees stdout has read it there."""
+    with Terminal(machine, "resume", changed, "--print", PATH=str(machine.tools)) as terminal:
+        assert terminal.code() == NO_PROGRAM
+        assert b"claude is not installed here" in terminal.shown
+        assert terminal.shown.count(changed.encode()) == 1
 
 
 @pytest.mark.parametrize("answer", [[], ["--yes"]])

@@ -70,6 +70,8 @@ def test_without_a_service_its_commands_look_after_the_daemon_on_demand(home: Ho
     """So that what documents say to type works everywhere."""
     idle = service("status")
     assert (idle.returncode, "is not running, and starts when it is needed" in idle.stdout) == (3, True)
+    assert idle.stdout.startswith("there is no service manager: ")
+    assert "install" not in idle.stdout  # it could not
     assert "runs on demand; no service is installed" in service("start").stdout
     running = service("status")
     assert (running.returncode, "runs on demand (pid " in running.stdout) == (3, True)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LIMIT = 200
 """Sessions in the list: who does not see the one wanted types a letter more."""
 
+_WAIT = 2000
+"""ms for the daemon to read what is there, at most."""
+
 
 @lru_cache
 def parser() -> Parser:
@@ -38,7 +41,12 @@ def run(call: Call) -> int:
     request: dict[str, Any] = {"op": "find", "q": call.operands[0], "limit": LIMIT, "all": options.all}
     if options.here:
         request["cwd"] = os.path.normpath(find.absolute(".", call.context))
-    rows = [row for row in call.ask(request).rows if row["id"] == clean(row["id"])]
+    answer = call.ask(request)
+    if not answer.rows and answer.ok["progress"]:
+        # The daemon has just started; nothing asks again before the person types.
+        call.ask({"op": "sync", "timeout_ms": _WAIT})
+        answer = call.ask(request)
+    rows = [row for row in answer.rows if row["id"] == clean(row["id"])]
     if not rows:
         return NOTHING
     now = time.time()

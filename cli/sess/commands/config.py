@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sess import client, relay, render
+from sess.checkup import anew, overlooked
 from sess.options import Parser
 from sessiond import config
 from sessiond.apps import APPS
@@ -57,8 +58,16 @@ def run(call: Call) -> int:
     width = max(len(text) for _, text in shown)
     for value, text in shown:
         call.emit(1, f"{value.name:{names}}  {clean(text):{width}}  {clean(render.folder(value.source, home))}\n")
-    if (known := _known(paths)) is not None and known != given.as_json():
+    if (known := _known(paths)) is None:
+        return DONE
+    if known["config"] != given.as_json():
         call.emit(2, "The daemon has not read this yet: `sess service restart`\n")
+    else:
+        for _, path in overlooked(given, env, known["roots"]):
+            where = clean(render.folder(path, home))
+            call.emit(
+                2, f"The daemon, started with other variables, does not look into {where}: `{anew(paths, env)}`\n"
+            )
     return DONE
 
 
@@ -103,10 +112,10 @@ def _shown(value: Any, home: str) -> str:
 
 
 def _known(paths: Paths) -> dict[str, Any] | None:
-    """Return the settings that the running daemon goes by, None when there is none."""
+    """Return what the running daemon says of itself, None when there is none."""
     try:
         client.running(paths)  # one that hangs is soon known by that
-        known: dict[str, Any] = client.ask(paths, {"v": PROTOCOL, "op": "doctor"}).ok["config"]
-    except (Problem, KeyError):
+        known: dict[str, Any] = client.ask(paths, {"v": PROTOCOL, "op": "doctor"}).ok
+    except Problem:
         return None
     return known

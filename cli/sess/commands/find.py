@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sess import listing, render
 from sess.options import Parser
 from sessiond.protocol import DONE, NOTHING, Problem
-from sessiond.query import FIELDS, parse
-from sessiond.text import clean
+from sessiond.query import FIELDS, STATES, parse
+from sessiond.text import clean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -91,11 +91,12 @@ def run(call: Call) -> int:
             _catch_up(call.ask, tell, _PAUSE, _PATIENCE)
             answer = call.ask(request)
     elsewhere = options.bare and not answer.rows and "cwd" in request
+    here = ""
     if elsewhere:
-        answer = call.ask({key: value for key, value in request.items() if key != "cwd"})
+        here = render.folder(request.pop("cwd"), context.home)
+        answer = call.ask(request)
     tell.erase()
     if elsewhere and answer.rows:
-        here = render.folder(request["cwd"], context.home)
         call.emit(2, f"No session was in {clean(here)} or below; the most recent elsewhere:\n")
     if answer.rows:
         call.emit(1, _shown(answer.rows, options, request["q"], context))
@@ -225,7 +226,7 @@ def _remarks(answer: Answer, request: dict[str, Any], options: argparse.Namespac
 def _nothing(ok: dict[str, Any], request: dict[str, Any], context: Context) -> Iterator[str]:
     """Yield where was looked, and what would have been found otherwise."""
     searched = ok["searched"]
-    if not sum(searched.values()):
+    if not sum(searched.values()) and not ok["hidden"]:
         yield "sess: nothing found: there are no sessions yet"
         yield "`sess status` says which agents were found, `sess doctor` what may be wrong."
         return
@@ -236,6 +237,7 @@ def _nothing(ok: dict[str, Any], request: dict[str, Any], context: Context) -> I
         places.append(f"in {render.folder(folder, context.home)} and below")
     where = f"those {' '.join(places)}, of " if places else ""
     yield f"sess: nothing found: searched {where}{known}"
+    yield from _slips(request["q"], searched)
     if hidden := ok["hidden"]:
         yield f"{render.count(sum(hidden.values()), 'hidden session')} would match{render.by_name(hidden)}: add --all"
     for excluded in ok["excluded_by"]:
@@ -244,3 +246,26 @@ def _nothing(ok: dict[str, Any], request: dict[str, Any], context: Context) -> I
         yield f"The nearest title: {near['title']} ({near['app']}, `sess show {near['id'][:8]}`)"
     if ok["unreadable"]:
         yield f"{render.count(ok['unreadable'], 'file')} could not be read: see `sess status`"
+
+
+def _slips(query: str, agents: Iterable[str]) -> Iterator[str]:
+    """Yield what may be meant by each filter of *query* that is none, or that no session of *agents* can fit."""
+    for term in parse(query, time.time()).terms:
+        name, colon, value = term.typed.removeprefix("-").lower().partition(":")
+        if not colon or not name.isalpha():
+            continue
+        if name in ("since", "until") and not term.negated:
+            yield f"{term.typed} is no time: an age is (45m 3h 2d 1w 2mo 1y), a date (2026-11-30), today, yesterday"
+        elif meant := _meant(name, value, agents):
+            yield f"Did you mean {meant} in place of {term.typed}?"
+
+
+def _meant(name: str, value: str, agents: Iterable[str]) -> str:
+    """Return the filter that *name* and *value* may be a slip of the fingers for, or ``""``."""
+    if name == "is":
+        return "" if value in STATES else f"is:{nearest(value, STATES) or ' or is:'.join(STATES)}"
+    if name == "app":
+        near = "" if any(value in agent for agent in agents) else nearest(value, agents)
+        return near and f"app:{near}"
+    near = "" if name in FIELDS else nearest(name, (*FIELDS, "since", "until"))
+    return near and f"{near}:{value}"

@@ -13,6 +13,7 @@ from sess import render
 from sess.commands import resume
 from sess.options import Parser
 from sessiond.protocol import DONE, NO_PROGRAM, NOTHING, Problem
+from sessiond.query import when
 from sessiond.text import clean
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def run(call: Call) -> int:
     call.ask({"op": "sync", "timeout_ms": 2000})
     rows = call.ask({"op": "find", "q": "is:lost", "since": options.since, "limit": _LIMIT}).rows
     if not rows:
-        call.emit(2, f"sess: no session ended without being closed since {clean(options.since)} ago\n")
+        since = render.local_time(when(options.since, time.time()) or 0)
+        call.emit(2, f"sess: no session ended without being closed since {since}\n")
         return NOTHING
     if options.ids:
         call.emit(1, render.ids(rows))

@@ -136,9 +136,9 @@ def _resumed(call: Call) -> int:
     if options.print:
         call.emit(1, f"{attempt.line if attempt.program else attempt.line_elsewhere}\n")
     if not attempt.program:
-        raise Problem(
-            "no-program", f"{attempt.argv[0]} is not installed here", f"Where it is: {attempt.line_elsewhere}"
-        )
+        seen = options.print and call.context.stdout_is_terminal
+        hint = "" if seen else f"Where it is: {attempt.line_elsewhere}"
+        raise Problem("no-program", f"{attempt.argv[0]} is not installed here", hint)
     if options.print:
         return DONE
     try:
@@ -215,7 +215,8 @@ def _refusal(attempt: _Attempt) -> Problem:
 
 def _block(attempt: _Attempt) -> str:
     """Return what was found, a line for each check; nothing when there is nothing to say."""
-    checks, carried = attempt.checks, attempt.plan["carried"]
+    checks, refused = attempt.checks, {check.name for check in attempt.refused}
+    carried = {name: value for name, value in attempt.plan["carried"].items() if name not in refused}
     if all(check.state == "ok" for check in checks):
         return ""
     if carried:

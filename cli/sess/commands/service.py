@@ -175,6 +175,11 @@ def _status(call: Call, paths: Paths) -> int:
     if service is None:
         pid = relay.daemon_pid(paths) if _version(paths) else 0
         how = f"runs on demand (pid {pid})" if pid else "is not running, and starts when it is needed"
+        try:
+            manager.choose(os.environ)
+        except Problem as none:
+            _say(call, [f"{none.message}; the daemon {how}"])
+            return UNREACHABLE
         _say(call, [f"no service is installed; the daemon {how}", "`sess service install` has it start at login"])
         return UNREACHABLE
     state = service.state()

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 from sess import quoting, render
 from sess.choice import named
 from sess.options import Parser
+from sessiond.protocol import Problem
 from sessiond.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sess.front import Call, Context
+    from sessiond.protocol import Answer
 
 _NAMES = 12
 """Width of the column of names."""
 _PROMPT_LINES = 4
 """Lines of a prompt a terminal gets: enough to recognise the session by."""
+_WAIT = 2000
+"""ms for the daemon to read a session that it does not know yet, at most."""
 _PLAN = ("argv", "folder", "set", "unset", "carried", "withheld", "checks")
 """What of a plan is shown."""
 
@@ -38,7 +42,7 @@ def parser() -> Parser:
 def run(call: Call) -> int:
     """Show it."""
     context = call.context
-    answer = call.ask({"op": "show", "id": call.operands[0]})
+    answer = _found(call)
     row = answer.rows[0]
     plan = call.ask({"op": "plan", **named(row)}).ok
     if call.options.json:
@@ -54,6 +58,18 @@ def run(call: Call) -> int:
         text += f"{name:{_NAMES}}" + f"\n{'':{_NAMES}}".join(lines) + "\n"
     call.emit(1, text)
     return 0
+
+
+def _found(call: Call) -> Answer:
+    """Return the session that is meant, also of a daemon that has just started and reads it now. Raises Problem."""
+    request = {"op": "show", "id": call.operands[0]}
+    try:
+        return call.ask(request)
+    except Problem as problem:
+        if problem.code != "nothing":
+            raise
+        call.ask({"op": "sync", "timeout_ms": _WAIT})
+        return call.ask(request)
 
 
 def _fields(row: dict[str, Any], prompts: dict[str, Any], context: Context, now: float) -> Iterator[tuple[str, str]]:
