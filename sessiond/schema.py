@@ -33,8 +33,9 @@ _SUFFIXES = ("", "-wal", "-shm")
 # and the query agree about case and diacritics; folder and branch only where that makes a
 # difference, which saves 50 bytes a session. Two spaces at the end make every one- or
 # two-character term the beginning of a trigram. detail=none: a third of the size; the order
-# of trigrams is checked on the candidates. The tally spares counting 100,000 rows, 20 ms, to
-# say how many were searched.
+# of trigrams is checked on the candidates. Times fall in the indexes, as the newest sessions
+# are read first: pages are filled one after another then, and not left half empty. The tally
+# spares counting 100,000 rows, 20 ms, to say how many were searched.
 SCHEMA = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE root (
@@ -66,10 +67,10 @@ CREATE TABLE session (
   launch_dir TEXT, model TEXT, effort TEXT,
   approval TEXT, sandbox TEXT, successor TEXT, lost INTEGER
 ) STRICT;
-CREATE INDEX session_recent ON session (updated) WHERE hidden IS NULL;
-CREATE INDEX session_all ON session (updated);
+CREATE INDEX session_recent ON session (updated DESC) WHERE hidden IS NULL;
+CREATE INDEX session_all ON session (updated DESC);
 CREATE INDEX session_hidden ON session (updated) WHERE hidden IS NOT NULL;
-CREATE INDEX session_app ON session (root, updated) WHERE hidden IS NULL;
+CREATE INDEX session_app ON session (root, updated DESC) WHERE hidden IS NULL;
 CREATE INDEX session_live ON session (updated) WHERE live IS NOT NULL;
 CREATE INDEX session_archived ON session (updated) WHERE archived = 1;
 CREATE INDEX session_id ON session (folded_id);
@@ -133,7 +134,8 @@ def connect(path: str, *, write: bool = False) -> apsw.Connection:
     folder, name = os.path.split(path)
     db = apsw.Connection(os.path.join(os.path.realpath(folder), name), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW)
     db.set_busy_timeout(5000)
-    db.execute("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096")
+    # KiB. A reader looks at 1,500 rows that may lie on as many pages; with 4 MiB each was read again each time, 2 ms.
+    db.execute(f"PRAGMA trusted_schema = OFF; PRAGMA cache_size = {-4096 if write else -12288}")
     return db
 
 
