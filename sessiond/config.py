@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from sessiond.apps.base import App
 
+LARGEST = 1 << 20
+"""Bytes of a configuration; more is something else."""
 STYLES = ("title", "count")
 """What the text for a prompt shows: the number of sessions and the newest title, or the number alone."""
 _DAYS = 36_500
@@ -119,16 +121,18 @@ def load(path: str, home: str) -> Config:
     Raises Problem, which names the setting that is wrong, and of an unknown one the nearest known.
     """
     try:
-        if stat.S_ISFIFO(os.stat(path).st_mode):
-            raise _problem(path, "it is a pipe, which nobody can read twice")
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise _problem(path, "it is no regular file")
         with open(path, "rb") as file:
-            data = file.read()
+            data = file.read(LARGEST + 1)
     except FileNotFoundError:
         if any(map(os.path.islink, (path, os.path.dirname(path)))):
             raise _problem(path, "it is a link to what is not there") from None
         return Config(home)
     except OSError as error:
         raise _problem(path, error.strerror or "it cannot be read") from None
+    if len(data) > LARGEST:
+        raise _problem(path, f"it has more than {LARGEST >> 10} KiB")
     import tomllib
 
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessiond.apps import APPS
-from sessiond.config import Config, load
+from sessiond.config import LARGEST, Config, load
 from sessiond.protocol import Problem
 
 if TYPE_CHECKING:
@@ -104,8 +104,10 @@ def test_a_file_of_anything_is_a_mistake_and_no_failure(tmp_path: Path, content:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda folder: (folder / "config.toml").mkdir(), "Is a directory"),
-        (lambda folder: os.mkfifo(folder / "config.toml"), "it is a pipe"),
+        (lambda folder: (folder / "config.toml").mkdir(), "it is no regular file"),
+        (lambda folder: os.mkfifo(folder / "config.toml"), "it is no regular file"),
+        (lambda folder: (folder / "config.toml").symlink_to("/dev/zero"), "it is no regular file"),
+        (lambda folder: (folder / "config.toml").write_text("#" * LARGEST + "\n"), "it has more than 1024 KiB"),
         (lambda folder: (folder / "config.toml").symlink_to("/nowhere"), "a link to what is not there"),
         (lambda folder: (folder / "config.toml").symlink_to("config.toml"), "Too many levels of symbolic links"),
         (lambda folder: (folder.rmdir(), folder.symlink_to("/nowhere")), "a link to what is not there"),

@@ -49,8 +49,14 @@ def main() -> int:
         run = Run(folder.absolute(), scale, QUICK if options.quick else 1)
         for name in options.parts or PARTS:
             PARTS[name](run)
+        # Before the homes are removed, which takes half a minute.
+        return finish(run, options, partial=scale != 1 or options.quick)
+
+
+def finish(run: Run, options: argparse.Namespace, *, partial: bool) -> int:
+    """Print what was measured, and write it if it was all of it; return the exit code."""
     print(f"\n{report.table(run.figures)}\n")
-    if scale != 1 or options.quick:
+    if partial:
         print("This was smaller than the targets speak of; nothing is written.")
         return 0
     worse = report.worse(run)
