@@ -35,7 +35,12 @@ class Activated(Daemon):
         passed = [word for name in self.home.env for word in ("-E", name)]
         command = ["systemd-socket-activate", *passed, f"--listen={self.socket}", *HASTY]
         self.process = subprocess.Popen(command, env=self.home.env, cwd="/", stderr=subprocess.PIPE)
-        until(self.socket.exists)
+        until(self._listens)
+
+    def _listens(self) -> bool:
+        """Return whether a client would be taken; between bind and listen it would be refused."""
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
+            return any(line.split()[3] == "00010000" and line.endswith(f" {self.socket}\n") for line in sockets)
 
 
 @pytest.fixture

@@ -304,7 +304,9 @@ def test_the_agent_gets_the_locale_that_the_person_has(
     launcher = site.parents[2] / "bin/sess"
     launcher.parent.mkdir(exist_ok=True)
     shutil.copy(ROOT / "cli/sess.sh", launcher)
-    (launcher.parent / "sessiond").write_text(f"#!{sys.executable}\n")
+    # As pip writes it, where there is no space on the way.
+    (tmp_path / "python").symlink_to(sys.executable)
+    (launcher.parent / "sessiond").write_text(f"#!{tmp_path}/python\n")
     (tmp_path / "claude").write_text(f'#!/bin/sh\nexec env -0 >"{tmp_path}/got"\n')
     (tmp_path / "claude").chmod(0o755)
     session = machine.claude(machine.repository("main"))

@@ -284,7 +284,8 @@ def test_the_fzf_of_a_python_package_will_do(
     bundled.symlink_to(str(shutil.which("fzf")))
     path = without_fzf(shells)
     terminal = tmux()
-    terminal.start(f"env PATH={path} PYTHONPATH={shells.env['PYTHONPATH']}:{tmp_path} sh -c 'sess pick; sleep 60'")
+    modules = f"{shells.env['PYTHONPATH']}:{tmp_path}"
+    terminal.start(f"env PATH={path} 'PYTHONPATH={modules}' sh -c 'sess pick; sleep 60'")
     until(lambda: "Newest of all" in terminal.screen and "enter resumes" in terminal.screen)
     old = shells.home.path / "few" / "fzf"
     old.write_text("#!/bin/sh\nexit 2\n")
