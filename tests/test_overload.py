@@ -69,7 +69,7 @@ def test_nothing_of_a_bad_client_stays_behind(home: Home, daemon: Daemon) -> Non
 
     first, second = trouble(), trouble()
     assert second[0] < first[0] + 30  # Over six times it varies by 13 and does not grow.
-    assert second[1] <= first[1] + MAX_WORKERS
+    assert second[1] <= first[1] + 2 * MAX_WORKERS
 
 
 @pytest.mark.parametrize("folder", ["/a" * 50_000, "/a" * 2_000, "/" * 200_000, "/" + "x" * 200_000])
@@ -81,7 +81,7 @@ def test_a_session_in_a_folder_of_any_depth_costs_little(home: Home, daemon: Dae
     daemon.sync()
     home.claude_session("later", cwd="/srv/later")
     until((home.path / "state/run/here/-srv-later").exists)
-    assert daemon.titles() == ["later", "deep"]
+    until(lambda: set(daemon.titles()) == {"later", "deep"})
     assert footprint(daemon)[0] < before[0] + 30
 
 
