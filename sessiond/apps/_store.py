@@ -15,7 +15,7 @@ from sessiond.session import Session, Unit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sessiond.session import Part, Stat
+    from sessiond.session import Facts, Part, Stat
 
     Unreadable = Callable[[str, OSError], None]
     Step = re.Pattern[str]
@@ -78,13 +78,24 @@ class Store(App):
         match = self._paths[unit.kind].fullmatch(unit.path, len(unit.root) + 1)
         return match["id"] if match else ""
 
-    def row(self, id: str, part: Part, **said: Any) -> Session:
-        """Return the row of *id* with what is *said* of it, from the unit of *part*."""
-        unit, stat = part.unit, part.stat
-        said["updated"] = said.get("updated") or stat.mtime
+    def row(self, id: str, part: Part, facts: Facts, **said: Any) -> Session:
+        """Return the row of *id* from the unit of *part*: what *facts* have under its names, or else what is *said*.
+
+        A title is the first prompt where there is none, the folder to start in that of the session.
+        """
+        row: dict[str, Any] = {
+            name: facts.get(name) for name in ("cwd", "branch", "created", "updated", "model", "approval")
+        }
+        row |= {
+            "title": facts.get("title") or facts.get("prompt") or "",
+            "archived": facts.get("archived", False),
+        } | said
+        row.setdefault("launch_dir", row["cwd"])
+        row["updated"] = row["updated"] or part.stat.mtime
         if part.gone:
-            said["hidden"] = "deleted"
-        return Session(app=self.name, id=id, root=unit.root, path=unit.path, mtime=stat.mtime, bytes=stat.size, **said)
+            row["hidden"] = "deleted"
+        unit, stat = part.unit, part.stat
+        return Session(app=self.name, id=id, root=unit.root, path=unit.path, mtime=stat.mtime, bytes=stat.size, **row)
 
     def units(self, root: str, unreadable: Unreadable) -> Iterator[tuple[Unit, Stat]]:
         """Yield what `unit` claims."""

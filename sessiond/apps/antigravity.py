@@ -98,9 +98,9 @@ class Antigravity(Store):
         row = self.row(
             id,
             part,
+            {},
             title=heading or "",
             cwd=cwd,
-            launch_dir=cwd,
             branch=_first("branch", said),
             created=_first("created", said),
             updated=max(facts.get("updated", 0) for facts in said),

@@ -129,15 +129,9 @@ class Copilot(Transcripts):
         return self.row(
             id,
             main,
-            title=said.get("title") or said.get("prompt") or "",
-            cwd=said.get("cwd"),
-            launch_dir=said.get("cwd"),
-            branch=said.get("branch"),
-            created=said.get("created"),
+            said,
             # That of the YAML file stays behind where it is not renamed.
             updated=max(part.facts.get("updated", 0) for part in (*events[:1], *workspace[:1])),
-            model=said.get("model"),
-            approval=said.get("approval"),
             live=live,
             lost=locks[0].facts.get("lost") if locks and not live else None,
             hidden=_hidden(main, said),

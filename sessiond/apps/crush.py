@@ -114,16 +114,10 @@ class Crush(Store):
         """Return the row of a session: of copies of a project that of the one used last."""
         part = min(parts, key=lambda part: (part.gone, -part.facts.get("updated", 0)))
         facts = part.facts
-        heading = facts.get("title") or facts.get("prompt") or ""
         return self.row(
             id,
             part,
-            title=heading,
-            cwd=facts.get("cwd"),
-            launch_dir=facts.get("cwd"),
-            created=facts.get("created"),
-            updated=facts.get("updated"),
-            model=facts.get("model"),
+            facts,
             hidden="subagent" if facts.get("agent") else "empty" if facts.get("empty") else None,
         )
 

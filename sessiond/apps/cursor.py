@@ -108,14 +108,11 @@ class Cursor(Store):
         return self.row(
             id,
             chosen[0],
-            title=said.get("title") or said.get("prompt") or "",
+            said,
             cwd=cwd,
             # Anywhere else the chat is not found, and a new one begins without a word.
             launch_dir=cwd if cwd and _hash(cwd) == _bucket(chosen[0].unit.path) else None,
-            created=said.get("created"),
             updated=_updated(chosen),
-            model=said.get("model"),
-            approval=said.get("approval"),
             hidden=_hidden(said),
         )
 

@@ -121,11 +121,8 @@ class Droid(InHome):
         return self.row(
             id,
             part,
+            facts,
             title=heading,
-            cwd=facts["cwd"],
-            launch_dir=facts["cwd"],
-            created=facts.get("created"),
-            updated=facts.get("updated"),
             model=settings.get("model") or facts.get("model"),
             # What Droid takes where none is recorded (0.215.0).
             approval=settings.get("approval", "normal"),

@@ -91,12 +91,9 @@ class Gemini(InHome):
         return self.row(
             id,
             part,
+            facts,
             title=heading,
             cwd=cwd,
-            launch_dir=cwd,
-            created=facts.get("created"),
-            updated=facts.get("updated"),
-            model=facts.get("model"),
             hidden="subagent" if facts.get("agent") else None if used else "empty",
         )
 

@@ -109,13 +109,7 @@ class Goose(Store):
         return self.row(
             id,
             part,
-            title=facts.get("title") or facts.get("prompt") or "",
-            cwd=facts.get("cwd"),
-            launch_dir=facts.get("cwd"),
-            created=facts.get("created"),
-            updated=facts.get("updated"),
-            model=facts.get("model"),
-            archived=facts.get("archived", False),
+            facts,
             hidden=_hidden(facts),
         )
 

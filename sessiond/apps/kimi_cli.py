@@ -113,14 +113,9 @@ class KimiCLI(Transcripts):
         return self.row(
             id,
             parts[0],
-            title=heading,
-            cwd=said.get("cwd"),
-            launch_dir=said.get("cwd"),
-            created=said.get("created"),
-            updated=said.get("updated"),
+            said,
             # So Kimi CLI takes it where there is no manifest, or one that it cannot read (source of 1.49.0).
             approval=said.get("approval", "ask"),
-            archived=said.get("archived", False),
             hidden=None if heading else "empty",
         )
 

@@ -100,14 +100,10 @@ class KimiCode(Transcripts):
         return self.row(
             id,
             part,
+            said,
             title=heading,
-            cwd=said.get("cwd"),
-            launch_dir=said.get("cwd"),
-            created=said.get("created"),
-            updated=said.get("updated"),
             model=wire.get("model"),
             approval=wire.get("approval"),
-            archived=said.get("archived", False),
             hidden=None if heading else "empty",
         )
 

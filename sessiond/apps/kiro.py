@@ -117,13 +117,7 @@ class Kiro(Store):
         return self.row(
             id,
             part,
-            title=heading,
-            cwd=facts.get("cwd"),
-            launch_dir=facts.get("cwd"),
-            created=facts.get("created"),
-            updated=facts.get("updated"),
-            model=facts.get("model"),
-            approval=facts.get("approval"),
+            facts,
             hidden="subagent" if facts.get("agent") else None if heading else "empty",
         )
 

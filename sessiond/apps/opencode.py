@@ -129,13 +129,7 @@ class OpenCode(Store):
         return self.row(
             id,
             part,
-            title=facts.get("title") or facts.get("prompt") or "",
-            cwd=facts.get("cwd"),
-            launch_dir=facts.get("cwd"),
-            created=facts.get("created"),
-            updated=facts.get("updated"),
-            model=facts.get("model"),
-            archived=facts.get("archived", False),
+            facts,
             hidden=_hidden(facts),
         )
 

@@ -81,12 +81,8 @@ class Pi(Movable):
         return self.row(
             id,
             part,
+            facts,
             title=heading,
-            cwd=facts["cwd"],
-            launch_dir=facts["cwd"],
-            created=facts["created"],
-            updated=facts.get("updated"),
-            model=facts.get("model"),
             hidden=None if heading or facts.get("asked") else "empty",
         )
 

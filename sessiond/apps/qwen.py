@@ -111,13 +111,10 @@ class Qwen(Movable):
         return self.row(
             id,
             part,
+            facts,
             title=heading,
-            cwd=facts.get("cwd"),
             launch_dir=facts.get("launch_dir"),
             branch=facts.get("branch") or None,
-            created=facts.get("created"),
-            updated=facts.get("updated"),
-            model=facts.get("model"),
             archived=part.unit.kind == "archived",
             hidden=_hidden(part, used=bool(heading or facts.get("model"))),
         )
