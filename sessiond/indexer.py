@@ -15,7 +15,7 @@ from sessiond.config import Config
 from sessiond.index import Index
 from sessiond.merging import Merger
 from sessiond.reading import Job, Reading, problem, read, slowest
-from sessiond.reconcile import compare, presence
+from sessiond.reconcile import compare, judge, presence
 from sessiond.session import Changes, Scan, Stat
 from sessiond.stores import Stores
 
@@ -277,7 +277,7 @@ class Indexer:
         self._look_at_stores()
         for changes in self._merger.enforce(self.stores.roots):
             self._tell(changes)
-        work: list[tuple[int, Unit]] = []
+        changed: list[tuple[int, Unit]] = []
         self._later.clear()
         suspects: set[str] = set()
         gone: list[Unit] = []
@@ -285,24 +285,17 @@ class Indexer:
             if root.path not in self.stores.present:
                 continue  # What was in a store that is away, or silent, is not known to be gone.
             found = compare(root, self._index)
-            work += found.changed
+            changed += found.changed
             self._later += found.incomplete
-            if found.unlisted:
-                log.warning("%d folders of %s cannot be listed", len(found.unlisted), root.app.name)
-                self.stores.unreadable.add(root.path)
-            else:
-                self.stores.unreadable.discard(root.path)
-            for unit in found.absent:
-                store = presence(root, unit.path)
-                if store == "full" or (store == "empty" and unit.path in self._suspects):
-                    gone.append(unit)
-                elif store == "empty":
-                    suspects.add(unit.path)
+            self.stores.note_unlisted(root, len(found.unlisted))
+            missing = judge(root, found.absent, self._suspects)
+            gone += missing.gone
+            suspects |= missing.suspects
         self._suspects = suspects
         for start in range(0, len(gone), 500):
             self._mark_gone(gone[start : start + 500])
-        self._backlog.fill(work)
-        self._total = len(work)
+        self._backlog.fill(changed)
+        self._total = len(changed)
 
     def _look_at(self, paths: list[str]) -> None:
         """Bring the units at *paths*, and those below paths that vanished, up to date."""

@@ -34,6 +34,15 @@ class Difference(NamedTuple):
     """Folders that exist and cannot be listed; nothing below them counts as absent."""
 
 
+class Missing(NamedTuple):
+    """What has become of units that are not there."""
+
+    gone: list[Unit]
+    """Those that were deleted."""
+    suspects: set[str]
+    """Paths of those that a second look decides about."""
+
+
 def compare(root: Root, index: Index) -> Difference:
     """Return how *root* differs from *index*; opens no unit."""
     app = root.app
@@ -85,3 +94,15 @@ def presence(root: Root, path: str) -> str:
             except OSError:
                 return "away"
     return "full"
+
+
+def judge(root: Root, absent: list[Unit], suspects: set[str]) -> Missing:
+    """Return which of the *absent* units of *root* are gone; *suspects* were absent at the last look already."""
+    missing = Missing([], set())
+    for unit in absent:
+        store = presence(root, unit.path)
+        if store == "full" or (store == "empty" and unit.path in suspects):
+            missing.gone.append(unit)
+        elif store == "empty":
+            missing.suspects.add(unit.path)
+    return missing

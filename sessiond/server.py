@@ -17,7 +17,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from sessiond.dialects import event_lines, refusal, request_length, respond
+from sessiond.connection import Connection
+from sessiond.dialects import event_lines, refusal, respond
 from sessiond.follow import Followers
 from sessiond.listener import own
 from sessiond.protocol import output_frame
@@ -39,10 +40,6 @@ MAX_WORKERS = 16
 """Requests that wait at one time; the next ones wait their turn."""
 MAX_UNREAD = 1 << 20
 """Bytes of answers that a client has not read yet, from which on its next request has to wait."""
-REQUEST_DEADLINE = 5.0
-"""Seconds from a request's first byte to its last, and an answer may stand still."""
-IDLE_DEADLINE = 600.0
-"""Seconds a connection may be kept open without a request."""
 TURN = 0.002
 """Seconds for which one connection's requests are answered while others wait."""
 SWEEP = 1.0
@@ -64,7 +61,7 @@ class Server:
         self.service = service
         """Who answers the requests from now on."""
         self._selector = selectors.DefaultSelector()
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, Connection] = {}
         self._workers = 0
         self._waiting: collections.deque[Callable[[], None]] = collections.deque()
         self._results: collections.deque[Callable[[], None]] = collections.deque()
@@ -72,7 +69,7 @@ class Server:
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._selector.register(self._wake_in, selectors.EVENT_READ, self._on_wake)
-        self._followers: Followers[_Connection] = Followers(lambda: self.post(self._publish))
+        self._followers: Followers[Connection] = Followers(lambda: self.post(self._publish))
         self._stopping = False
         self._resting = True
         """The listener is not watched, until the next sweep."""
@@ -133,7 +130,7 @@ class Server:
         try:
             event(mask)
         except MemoryError:
-            if largest := max(self._connections.values(), key=_Connection.size, default=None):
+            if largest := max(self._connections.values(), key=Connection.size, default=None):
                 self._close(largest)
                 log.error("out of memory: a connection was closed")
 
@@ -176,11 +173,11 @@ class Server:
             if len(self._connections) >= MAX_CONNECTIONS and not own(accepted):
                 accepted.close()
                 continue
-            connection = _Connection(accepted)
+            connection = Connection(accepted)
             self._connections[accepted.fileno()] = connection
             self._listen_for(connection)
 
-    def _on_ready(self, connection: _Connection, mask: int) -> None:
+    def _on_ready(self, connection: Connection, mask: int) -> None:
         try:
             if mask & selectors.EVENT_READ:
                 data = connection.socket.recv(65536)
@@ -194,7 +191,7 @@ class Server:
         except (OSError, MemoryError):
             self._close(connection)
 
-    def _proceed(self, connection: _Connection) -> None:
+    def _proceed(self, connection: Connection) -> None:
         """Answer what requests have arrived in whole, one after another; then wait for more, or end.
 
         After ``TURN`` it is others' turn: thousands of them may have arrived at one time.
@@ -221,7 +218,7 @@ class Server:
         if not connection.busy and not connection.closed:
             self._flush(connection)
 
-    def _answer(self, connection: _Connection, request: bytes) -> None:
+    def _answer(self, connection: Connection, request: bytes) -> None:
         """Answer *request* here and now, or in a worker thread when it turns out that it may wait."""
         try:
             follow = functools.partial(self._follow, connection)
@@ -232,7 +229,7 @@ class Server:
             return
         self._done(connection)
 
-    def _answer_waiting(self, connection: _Connection, request: bytes) -> None:
+    def _answer_waiting(self, connection: Connection, request: bytes) -> None:
         def send(data: bytes) -> None:
             self.post(lambda: self._send(connection, data))
 
@@ -244,7 +241,7 @@ class Server:
         finally:
             self.post(lambda: self._end(connection))
 
-    def _follow(self, connection: _Connection, follower: Follower) -> None:
+    def _follow(self, connection: Connection, follower: Follower) -> None:
         """Tell *connection* of changes from now on."""
         connection.follows = True
         self._followers.join(connection, follower)
@@ -258,22 +255,22 @@ class Server:
             elif events:
                 self._send(connection, event_lines(events))
 
-    def _end(self, connection: _Connection) -> None:
+    def _end(self, connection: Connection) -> None:
         self._done(connection)
         self._proceed(connection)
 
-    def _done(self, connection: _Connection) -> None:
+    def _done(self, connection: Connection) -> None:
         connection.busy = False
         if connection.relay:
             connection.incoming.clear()
             connection.finished = True
 
-    def _send(self, connection: _Connection, data: bytes) -> None:
+    def _send(self, connection: Connection, data: bytes) -> None:
         if not connection.closed:
             connection.outgoing += data
             self._flush(connection)
 
-    def _flush(self, connection: _Connection) -> None:
+    def _flush(self, connection: Connection) -> None:
         """Send what the client takes now, and set until when it has to act again."""
         outgoing = connection.outgoing
         before = len(outgoing)
@@ -289,17 +286,10 @@ class Server:
         if connection.finished and not (connection.busy or outgoing or connection.waiting()):
             self._close(connection)
             return
-        if outgoing:
-            if len(outgoing) != before:
-                connection.deadline = time.monotonic() + REQUEST_DEADLINE
-        elif connection.busy or connection.follows:
-            connection.deadline = 0.0
-        else:
-            waited = REQUEST_DEADLINE if connection.incoming else IDLE_DEADLINE
-            connection.deadline = time.monotonic() + waited
+        connection.expect(moved=len(outgoing) != before)
         self._listen_for(connection)
 
-    def _listen_for(self, connection: _Connection) -> None:
+    def _listen_for(self, connection: Connection) -> None:
         """Ask to be woken for what the connection can do next, be it nothing."""
         wanted = selectors.EVENT_WRITE if connection.outgoing else 0
         if not (connection.finished or connection.behind) and len(connection.outgoing) < MAX_UNREAD:
@@ -312,7 +302,7 @@ class Server:
             self._selector.register(connection.socket, wanted, lambda mask: self._on_ready(connection, mask))
         connection.events = wanted
 
-    def _close(self, connection: _Connection) -> None:
+    def _close(self, connection: Connection) -> None:
         if not connection.closed:
             connection.closed = True
             del self._connections[connection.socket.fileno()]
@@ -358,49 +348,3 @@ class Server:
             self._results.popleft()()
         if self._results:
             self._wake()
-
-
-class _Connection:
-    """A client: what it sent and is yet to be answered, what it is yet to read."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
-        self.incoming = bytearray()
-        self.outgoing = bytearray()
-        self.relay = False
-        self.expected = True
-        """Its first request is on the way: a client connects in order to ask."""
-        self.busy = False
-        self.behind = False
-        """Requests of its own have arrived, and wait for its turn."""
-        self.follows = False
-        self.finished = False
-        """No request will follow; the connection ends when the answers are out."""
-        self.closed = False
-        self.events = 0
-        """What the selector watches it for."""
-        self.deadline = time.monotonic() + REQUEST_DEADLINE
-        """When to drop it, 0 for never: a request of its own is being worked on."""
-
-    def size(self) -> int:
-        """Return how many bytes are kept for it."""
-        return len(self.incoming) + len(self.outgoing)
-
-    def waiting(self) -> bool:
-        """Return whether a whole request is yet to be answered."""
-        return b"\n" in self.incoming
-
-    def take(self) -> bytes | None:
-        """Return the next whole request, None while it is still coming; raises ValueError for none at all."""
-        if self.incoming.startswith(b"\n"):
-            # Nothing is asked there. Taken one after another, 65,536 of them take 0.4 s.
-            del self.incoming[: len(self.incoming) - len(self.incoming.lstrip(b"\n"))]
-        self.relay = self.incoming[:1] == b"R"
-        end = request_length(self.incoming)
-        if end is None:
-            return None
-        if len(self.incoming) < end:
-            return None
-        request = bytes(self.incoming[:end])
-        del self.incoming[:end]
-        return request

@@ -12,7 +12,7 @@ class Stat(NamedTuple):
     """What tells whether a unit changed. Equal stats mean equal content.
 
     ctime is part of it because a rewrite in place that restores size and mtime
-    (redaction tools, ``codex migrate-rollouts`` keeps the mtime) still moves ctime.
+    (redaction tools and migrations do) still moves ctime.
     """
 
     dev: int

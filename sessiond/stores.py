@@ -49,6 +49,14 @@ class Stores:
         self.present, self.silent = present, silent
         return changed
 
+    def note_unlisted(self, root: Root, folders: int) -> None:
+        """Remember whether there are *folders* of *root* that cannot be listed."""
+        if folders:
+            log.warning("%d folders of %s cannot be listed", folders, root.app.name)
+            self.unreadable.add(root.path)
+        else:
+            self.unreadable.discard(root.path)
+
     def is_silent(self, path: str) -> bool:
         """Return whether *path* lies in a store that does not answer."""
         return any(path.startswith(root + "/") for root in self.silent)

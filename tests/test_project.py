@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sessiond
-from sessiond import follow, query, server, service, text
+from sessiond import connection, follow, query, server, service, text
 from sessiond.apps import _claude_transcript
 from sessiond.protocol import EXITS, MAX_REQUEST
 from sessiond.search import ROW
@@ -77,10 +77,10 @@ def test_the_protocol_page_names_all_that_goes_over_the_wire(daemon: Daemon) -> 
 
 LIMITS = {
     "bytes of a request": MAX_REQUEST,
-    "seconds from a request's first byte to its last": server.REQUEST_DEADLINE,
-    "seconds for which an answer may stand still, unread": server.REQUEST_DEADLINE,
+    "seconds from a request's first byte to its last": connection.REQUEST_DEADLINE,
+    "seconds for which an answer may stand still, unread": connection.REQUEST_DEADLINE,
     "bytes unread": server.MAX_UNREAD,
-    "seconds without a request": server.IDLE_DEADLINE,
+    "seconds without a request": connection.IDLE_DEADLINE,
     "connections": server.MAX_CONNECTIONS,
     "requests that wait, worked on at one time": server.MAX_WORKERS,
     "followers": follow.MOST,

@@ -206,7 +206,7 @@ def test_silent_and_half_finished_clients_hold_up_nobody(home: Home, daemon: Dae
 
 def test_a_client_that_has_asked_is_waited_for_no_longer(home: Home) -> None:
     """The deadline is for the request: the answer to `sync` takes as long as the client allows."""
-    impatient = "import sessiond.server as it; it.REQUEST_DEADLINE, it.SWEEP = 0.5, 0.1"
+    impatient = "from sessiond import connection, server; connection.REQUEST_DEADLINE, server.SWEEP = 0.5, 0.1"
     daemon = Daemon(home, command=changed(impatient))
     writer = apsw.Connection(str(daemon.index))
     try:

@@ -19,9 +19,8 @@ Changes = dict[str, str | None]
 def changes(plan: Mapping[str, Any], app: str, root: str) -> Changes:
     """Return what has to change in the environment for a session of the store *root* of *app*.
 
-    A variable with which its program finds the store already stays: Claude Code keeps its account in another place
-    when ``CLAUDE_CONFIG_DIR`` names the default store than when it is not set, and every other program heeds those
-    of XDG.
+    A variable with which its program finds the store already stays: a program may keep its account in another place
+    when it is told of the default store than when it is told of none, and every other one heeds those of XDG.
     """
     found: Changes = {name: None for name in plan["unset"] if name in os.environ}
     found |= plan["set"]

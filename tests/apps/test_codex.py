@@ -177,7 +177,7 @@ REFUSED = [
     *("logs_2.sqlite-wal", "thread_history_1.sqlite", "sqlite/logs_2.sqlite", "tmp/state_5.sqlite"),
     *("sessions/2026/11/21/rollout-x.jsonl.zst.rollout-compress-1.tmp", "sessions/2026/11/21/rollout-x.json"),
     *("sessions/2026/11/21/rollout-x.rollout-materialize-1.tmp.jsonl", "sessions/2026/11/21/notes.jsonl"),
-    *("sessions/../rollout-x.jsonl", "sessions/work/rollout-x.jsonl", "sessions/2026/11/21/9/rollout-x.jsonl"),
+    *("sessions/../rollout-x.jsonl", "sessions/other/rollout-x.jsonl", "sessions/2026/11/21/9/rollout-x.jsonl"),
     *("archived_sessions/2026/rollout-x.jsonl", "shell_snapshots/rollout-x.jsonl"),
 ]
 

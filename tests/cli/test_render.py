@@ -101,8 +101,8 @@ def test_a_long_name_of_an_agent_stays_whole_in_a_narrow_terminal() -> None:
 @pytest.mark.parametrize(
     ("folders", "shown"),
     [
-        (["~/src/work/a-long-way-down", "~/src/work/b"], ["…/a-long-way-down", "…/b"]),
-        (["~/work/a-long-way-down-from-here", "/srv/b"], ["…-down-from-here", "/srv/b"]),
+        (["~/src/team/a-long-way-down", "~/src/team/b"], ["…/a-long-way-down", "…/b"]),
+        (["~/team/a-long-way-down-from-here", "/srv/b"], ["…-down-from-here", "/srv/b"]),
         (["~/a-folder-with-a-long-name-in-it", "~/b"], ["…long-name-in-it", "~/b"]),
     ],
 )

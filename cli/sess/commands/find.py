@@ -29,7 +29,7 @@ Search titles, folders, branches, agents and ids. Every word has to occur.
   "two words"                   as they stand
   title: cwd: branch: app: id:  only there, as in branch:fix
   store:work                    only of that store, by its folder
-  -word -app:codex              must not occur
+  -word -app:NAME               must not occur
   since:2d until:2026-11-30     last active then
   is:live is:archived is:hidden\
 """
