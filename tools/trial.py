@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from typing import NoReturn
 
 from fixtures import home
@@ -35,7 +32,7 @@ def main(words: list[str]) -> int:
     first = subprocess.run([sess, "find", "--sync", "--limit", "1"], env=env, stdout=subprocess.DEVNULL, check=False)
     if first.returncode == 1:
         print("No sessions of yours were found. This is the sample home instead.", file=sys.stderr)
-        subprocess.run([sess, "stop"], env=env, capture_output=True, check=False)
+        _run(sess, "stop", env)
         return demo(programs, [])
     if first.returncode:
         return first.returncode
@@ -63,9 +60,16 @@ def demo(programs: str, words: list[str]) -> int:
         env = {key: os.environ[key] for key in KEPT if key in os.environ}
         env |= {"HOME": f"{folder}/home", "PATH": _path(programs), "TMPDIR": folder}
         env |= {"SESS_STATE_DIR": f"{folder}/state", "SESS_RUNTIME_DIR": f"{folder}/run"}
+        env["SESS_NO_SPAWN"] = "1"
         place = f"{folder}/home/src/shop-api"
+        newest = home.make(f"{folder}/home")[0]
+        # A child of its own, which can be waited for: one that a client starts may begin to write at any moment.
+        daemon = subprocess.Popen(
+            [f"{programs}/sessiond"], env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
-            newest = home.make(f"{folder}/home")[0]
+            while daemon.poll() is None and _run(sess, "status", env):
+                time.sleep(0.02)
             subprocess.run([sess, "find", "--sync"], env=env, cwd=place, stdout=subprocess.DEVNULL, check=True)
             if words:
                 return subprocess.run([sess, *words], env=env, cwd=place, check=False).returncode
@@ -78,21 +82,22 @@ def demo(programs: str, words: list[str]) -> int:
             return 130
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            subprocess.run([sess, "stop"], env=env, capture_output=True, check=False)
-            _await_end(f"{folder}/run/sessiond.lock")
+            _end(daemon)
     return 0
 
 
-def _await_end(lock: str) -> None:
-    """Return when no daemon holds *lock*, so that none writes while its folder is removed; kill one that hangs."""
-    with suppress(FileNotFoundError), open(lock, "rb") as file:
-        for _ in range(100):
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return
-            time.sleep(0.05)
-        if pid := re.search(rb"\d+", file.read()):
-            os.kill(int(pid[0]), signal.SIGKILL)
+def _run(sess: str, command: str, env: dict[str, str]) -> int:
+    return subprocess.run([sess, command], env=env, capture_output=True, check=False).returncode
+
+
+def _end(daemon: subprocess.Popen[bytes]) -> None:
+    """Have *daemon* end, so that it writes nothing while its folder is removed; kill one that hangs."""
+    daemon.terminate()
+    try:
+        daemon.wait(5)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()
 
 
 def _path(programs: str) -> str:
