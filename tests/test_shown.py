@@ -90,7 +90,12 @@ def test_files_for_the_prompt_and_the_log_have_no_control(home: Home, hostile: D
     def records() -> list[str]:
         if not here.exists():
             return []
-        return [record for path in here.iterdir() for record in path.read_bytes().decode().split("\0")]
+        return [
+            record
+            for path in here.iterdir()
+            if path.name != ".new"  # being written, and gone under that name in a moment
+            for record in path.read_bytes().decode().split("\0")
+        ]
 
     until(lambda: folders <= set(records()))
     # A record that begins with a slash is the true path of a folder, by which alone a shell finds it.
