@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.agents import antigravity as sample
 from fixtures.agents import tables
 from fixtures.agents.antigravity import conversation, message, step, summary, time, workspace
 from sessiond.apps.antigravity import Antigravity
@@ -57,20 +56,6 @@ def store(tmp_path: Path) -> Store:
     root = tmp_path / "antigravity-cli"
     root.mkdir()
     return Store(root)
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".gemini/antigravity-cli").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
 
 
 def test_a_conversation_tells_folder_branch_times_and_prompts(store: Store) -> None:

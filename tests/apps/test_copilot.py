@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import copilot as sample
 from fixtures.agents.copilot import Event, event, events, permitted, start, turn, workspace
 from fixtures.agents.lines import write
 from sessiond.apps._jsonl import LOOK_BACK, TAIL
@@ -85,20 +84,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
     assert reader.app.prompts(rows["af139112-3320-450d-93ef-bbbba38e17e9"]) == ("cart total is off by a cent", "other")
     assert reader.app.prompts(rows["17cdd445-3ac7-41c1-a980-ac8a33069d66"]) == (None, None)
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".copilot").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
 
 
 # Titles

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.agents import crush as sample
 from fixtures.agents import tables
 from fixtures.agents.crush import Row, database, message, projects, session
 from sessiond.apps.base import Watch
@@ -44,20 +43,6 @@ class Store(Reader):
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW * 1000)
-    rows = Reader(Crush(), tmp_path / ".local/share/crush").rows()
-    assert {(s.id, s.title, s.cwd, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Reader(Crush(), tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
 
 
 def test_a_session_has_the_folder_of_its_project(store: Store) -> None:

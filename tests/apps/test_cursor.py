@@ -50,20 +50,6 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / ".cursor")
 
 
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".cursor").rows()
-    assert {(s.id, s.title, s.cwd, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
-
-
 def test_a_chat_is_told_by_both_of_its_files(store: Store) -> None:
     path = store.put("Cart rounding fix")
     row = store.row(ID)

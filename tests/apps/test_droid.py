@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import droid as sample
 from fixtures.agents.droid import header, message, settings, turn
 from fixtures.agents.lines import write
 from sessiond import launch
@@ -75,19 +74,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
         assert (row.model, row.hidden, row.archived, row.live) == ("custom:Fake-0", "sdk", False, None)
     assert reader.app.prompts(rows[OTHER]) == ("cart total is off by a cent", "forked")
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".factory").rows()
-    assert {(s.id, s.title, s.cwd, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(store: Store) -> None:
-    assert store.rows() == {}
-    assert store.problems == {}
 
 
 # Titles and folders

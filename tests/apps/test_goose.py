@@ -45,20 +45,6 @@ def store(tmp_path: Path) -> Store:
     return Store(root)
 
 
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".local/share/goose").rows()
-    assert {(s.id, s.title, s.cwd, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
-
-
 def test_a_session_has_folder_times_and_model(store: Store) -> None:
     path = store.put(session(ID, CWD, "Cart", NOW), messages=[message(ID, "hi", 1), message(ID, "bye", 3)])
     row = store.row(ID)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import grok as sample
 from fixtures.agents.grok import folder, history, nanoseconds, summary
 from sessiond.apps.base import Watch
 from sessiond.apps.grok import Grok
@@ -85,20 +84,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
     assert (reader.app.prompts(resumed)[0], resumed.approval) == ("cart total is off by a cent", None)
     assert reader.app.prompts(rows["01a22eb2-aaea-7c73-a08d-6b38e3d66a45"]) == (None, None)
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".grok").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
 
 
 # Titles and prompts

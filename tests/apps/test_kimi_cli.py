@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import kimi_cli as sample
 from fixtures.agents.kimi_cli import context, folder, folders, hash_of, session, state, wire
 from sessiond.apps.base import Watch
 from sessiond.apps.kimi_cli import KimiCLI
@@ -83,14 +82,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
     assert reader.app.prompts(twice) == ("cart total is off by a cent", "own")
     assert twice.created == 1796079638610
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".kimi").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
 
 
 # Titles, layouts, one id in two folders

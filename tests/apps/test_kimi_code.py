@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import kimi_code as sample
 from fixtures.agents.kimi_code import asked, folder, permission, session, wire
 from fixtures.agents.lines import write
 from sessiond.apps._jsonl import LOOK_BACK
@@ -86,14 +85,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
     twice = rows["session_d5c59d05-ebba-4fba-9a5e-91ba72917199"]
     assert reader.app.prompts(twice) == ("cart total is off by a cent", "own")
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".kimi-code").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
 
 
 # Titles, layouts, copies

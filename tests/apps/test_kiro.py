@@ -68,12 +68,6 @@ def test_the_sample_stores_are_found_as_they_were_meant(tmp_path: Path) -> None:
     }
 
 
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
-
-
 def test_a_session_of_the_second_engine_is_read(store: Store, root: str) -> None:
     path = session(root, ID, CWD, "Fix cart rounding", NOW)
     log(path, said("off by a cent"), {"kind": "AssistantMessage", "data": {}}, said("and test it"))

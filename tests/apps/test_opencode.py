@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import opencode as sample
 from fixtures.agents import tables
 from fixtures.agents.opencode import Row, file, message, session, turn
 from sessiond.apps.base import Watch
@@ -105,20 +104,6 @@ def test_recorded_files_give_every_session(unpack: Callable[[str], Path]) -> Non
     assert row.cwd == row.launch_dir == "/srv/ana/home/machine1/home-opencode-1.1/src/shop"
     assert reader.app.prompts(row) == ('"round half even"\n', '"and test it"\n')
     assert reader.app.present(row)
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".local/share/opencode").rows()
-    assert {(s.id, s.title, s.cwd, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
 
 
 # Titles

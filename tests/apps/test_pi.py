@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from fixtures.agents import pi as sample
 from fixtures.agents.lines import write
 from fixtures.agents.pi import answered, asked, header, message, named
 from sessiond.apps._jsonl import LOOK_BACK, TAIL
@@ -80,19 +79,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
         assert row.created <= row.updated
     assert reader.app.prompts(rows[ID]) == ("cart total is off by a cent", "own by id")
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".pi/agent").rows()
-    assert {(s.id, s.title, s.cwd, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(store: Store) -> None:
-    assert store.rows() == {}
-    assert store.problems == {}
 
 
 # Titles

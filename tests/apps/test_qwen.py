@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from fixtures.agents import gemini
-from fixtures.agents import qwen as sample
 from fixtures.agents.lines import write
 from fixtures.agents.qwen import answered, asked, noted, record
 from sessiond.apps._jsonl import TAIL
@@ -91,19 +90,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
     assert last
     assert last.startswith("delegate again")
     assert not reader.problems
-
-
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".qwen").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(store: Store) -> None:
-    assert store.rows() == {}
-    assert store.problems == {}
 
 
 # Titles, folders, branches

@@ -14,6 +14,7 @@ from tools import agents as table
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
     from sessiond.apps.base import App
     from sessiond.session import Session
@@ -59,6 +60,15 @@ def test_an_agent_has_a_page(app: App) -> None:
 @EVERY
 def test_an_agent_is_in_the_sample_home(app: App, rows: dict[str, list[Session]]) -> None:
     assert any(row.hidden is None and row.title for row in rows[app.name])
+
+
+@pytest.mark.parametrize("agent", agents.EVERY, ids=lambda agent: agent.__name__.rpartition(".")[2])
+def test_a_sample_store_is_found_as_it_was_meant(agent: ModuleType, tmp_path: Path) -> None:
+    written = agent.make(str(tmp_path), 1_796_078_395_088)
+    found = table.rows(APPS[written[0].app], str(tmp_path))
+    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in written} == {
+        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in found
+    }
 
 
 @EVERY

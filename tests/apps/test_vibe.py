@@ -86,20 +86,6 @@ def test_a_recorded_store_gives_every_session(unpack: Callable[[str], Path]) -> 
     assert not reader.problems
 
 
-def test_the_sample_store_is_found_as_it_was_meant(tmp_path: Path) -> None:
-    samples = sample.make(str(tmp_path), NOW)
-    rows = Store(tmp_path / ".vibe").rows()
-    assert {(s.id, s.title, s.cwd, s.branch, s.updated, s.hidden, s.path) for s in samples} == {
-        (row.id, row.title, row.cwd, row.branch, row.updated, row.hidden, row.path) for row in rows.values()
-    }
-
-
-def test_a_store_that_is_not_there_has_no_unit(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "nothing")
-    assert reader.rows() == {}
-    assert reader.problems == {}
-
-
 # Titles, generations, copies
 
 
