@@ -25,7 +25,7 @@ from sessiond.dirty import Dirty
 from sessiond.indexer import Indexer
 from sessiond.listener import Listener
 from sessiond.log import set_up
-from sessiond.paths import exposure, is_private, locate, socket_path_problem
+from sessiond.paths import is_private, locate, make_private, socket_path_problem
 from sessiond.patience import Patience
 from sessiond.protocol import Problem
 from sessiond.reconcile import Root
@@ -196,8 +196,7 @@ def _roots(env: Mapping[str, str], config: Config) -> list[Root]:
 
 def _make_private(folder: str) -> None:
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        problem = exposure(folder, os.getuid())
+        problem = make_private(folder, os.getuid())
     except OSError as error:
         hint = "Set SESS_STATE_DIR to a folder that can be."
         raise Problem("unreachable", f"{folder} cannot be made: {error.strerror}", hint) from None

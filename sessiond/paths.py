@@ -91,6 +91,27 @@ def exposure(folder: str, uid: int) -> str:
     return ""
 
 
+def make_private(folder: str, uid: int) -> str:
+    """Make *folder*, and what is missing above it, *uid*'s alone; return why it is not, or ``""``. Raises OSError.
+
+    The umask, of which a process with several threads has only one, is neither heeded nor changed.
+    """
+    missing: list[str] = []
+    while folder_above := (missing[-1] if missing else folder + "/").rpartition("/")[0]:
+        try:
+            posix.stat(folder_above)
+            break
+        except FileNotFoundError:
+            missing.append(folder_above)
+    for path in reversed(missing):
+        try:
+            posix.mkdir(path, 0o700)
+            posix.chmod(path, 0o700)
+        except FileExistsError:  # somebody else was quicker, or it is a link to nothing
+            pass
+    return exposure(folder, uid)
+
+
 FILE, FOLDER = 0o100000, 0o040000
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sess import front, manager
 from sess.relay import connect, daemon_pid, hung, write
 from sessiond import __version__
-from sessiond.paths import exposure, socket_path_problem
+from sessiond.paths import make_private, socket_path_problem
 from sessiond.protocol import EXITS, PROTOCOL, Answer, Problem
 
 if TYPE_CHECKING:
@@ -189,28 +189,17 @@ def _release(version: str) -> tuple[int, ...]:
 
 def make_folders(paths: Paths) -> None:
     """Create the daemon's folders. Raises Problem when one cannot be, or is not this user's alone."""
-    # Those that are made on the way have the mode that the umask leaves them.
-    umask = os.umask(0o077)
-    try:
-        for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
-            _make_private(folder)
-    finally:
-        os.umask(umask)
-
-
-def _make_private(folder: str) -> None:
-    """Create *folder* for this user alone. Raises Problem when it is there and is not."""
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        problem = exposure(folder, os.getuid())
-    except OSError as error:
-        problem = f"{error.filename}: {error.strerror}"
-    if problem:
-        raise Problem(
-            "unreachable",
-            f"no daemon can be started: {problem}",
-            "Make that folder writable for you alone, or set SESS_STATE_DIR to another.",
-        )
+    for folder in (paths.state, paths.runtime, os.path.dirname(paths.log)):
+        try:
+            problem = make_private(folder, os.getuid())
+        except OSError as error:
+            problem = f"{error.filename}: {error.strerror}"
+        if problem:
+            raise Problem(
+                "unreachable",
+                f"no daemon can be started: {problem}",
+                "Make that folder writable for you alone, or set SESS_STATE_DIR to another.",
+            )
 
 
 @contextmanager

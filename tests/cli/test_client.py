@@ -17,7 +17,7 @@ import pytest
 
 from sess import client, front, relay
 from sessiond import __version__
-from sessiond.paths import Paths, locate
+from sessiond.paths import Paths, locate, make_private
 from sessiond.protocol import Problem
 from tests.daemon import until
 
@@ -143,6 +143,18 @@ def test_of_many_clients_one_starts_the_daemon(paths: Paths, daemons: Daemons) -
         for started in [pool.submit(client.ensure, paths, daemons.command()) for _ in range(8)]:
             started.result(30)
     assert len(daemons.started()) == 1
+
+
+def test_folders_are_made_by_several_threads_without_a_trace(tmp_path: Path) -> None:
+    """The umask of a process is one for all of its threads: what one sets back, another may have set."""
+    before = os.umask(0o022)
+    os.umask(before)
+    with ThreadPoolExecutor(8) as pool:
+        for made in [pool.submit(make_private, f"{tmp_path}/{n}/a/b", os.getuid()) for n in range(400)]:
+            assert made.result(30) == ""
+    after = os.umask(before)
+    assert after == before
+    assert {stat.S_IMODE(os.stat(path).st_mode) for path in tmp_path.rglob("*")} == {0o700}
 
 
 def test_a_dead_daemons_socket_does_not_stop_a_start(paths: Paths, daemons: Daemons) -> None:
