@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import subprocess
 import sys
@@ -129,20 +130,18 @@ def test_watch_prints_a_line_for_each_event(home: Home, daemon: Daemon) -> None:
         for options in ([], ["--json"])
     ]
     home.claude_session("a cart already there")
-
-    def seen() -> bool:
-        # Nothing tells from outside that they follow; a new session does.
-        home.claude_session("cart")
-        return all(line_of(watch) for watch in watches)
-
     lines: dict[int, str] = {}
 
-    def line_of(watch: subprocess.Popen[str]) -> str:
-        import select
-
-        if watch.pid not in lines and select.select([watch.stdout], [], [], 0.2)[0]:
-            lines[watch.pid] = watch.stdout.readline()
-        return lines.get(watch.pid, "")
+    def seen() -> bool:
+        # Nothing tells from outside that they follow; a new session does. The first line may be
+        # of a file that was new before they followed, and changed after.
+        home.claude_session("cart")
+        for watch in watches:
+            if watch.pid not in lines and select.select([watch.stdout], [], [], 0.2)[0]:
+                line = watch.stdout.readline()
+                if "new" in line:
+                    lines[watch.pid] = line
+        return len(lines) == len(watches)
 
     until(seen)
     plain, as_json = (lines[watch.pid] for watch in watches)

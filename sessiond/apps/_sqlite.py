@@ -26,8 +26,15 @@ from sessiond.apps.base import stat_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Protocol
 
     from sessiond.session import Stat
+
+    class Prompt(Protocol):
+        """Finds the first or the last prompt of a session."""
+
+        def __call__(self, database: apsw.Connection, id: str, /, *, last: bool) -> str | None: ...
+
 
 T = TypeVar("T")
 
@@ -106,6 +113,11 @@ def rows(
     )
     found = database.execute(f"SELECT {cut} FROM (SELECT {there} FROM {table}) {where}", parameters)
     return [dict(zip(names, map(decoded, row), strict=True)) for row in found]
+
+
+def ends(path: str, prompt: Prompt, id: str) -> tuple[str | None, str | None]:
+    """Return the first and the last *prompt* of *id* in the database at *path*; raises like `read`."""
+    return read(path, lambda database: (prompt(database, id, last=False), prompt(database, id, last=True)))
 
 
 def has(path: str, id: str, *tables: str, key: str = "id") -> bool:

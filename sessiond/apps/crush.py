@@ -123,10 +123,7 @@ class Crush(Store):
 
     def prompts(self, session: Session) -> tuple[str | None, str | None]:
         """Return the first and the last prompt, each cut to 4,096 characters."""
-        return _sqlite.read(
-            session.path,
-            lambda database: (_prompt(database, session.id, last=False), _prompt(database, session.id, last=True)),
-        )
+        return _sqlite.ends(session.path, _prompt, session.id)
 
     def present(self, session: Session) -> bool:
         """Return whether *session* is a row of its database."""

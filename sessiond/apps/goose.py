@@ -118,10 +118,7 @@ class Goose(Store):
         if session.path.endswith(".jsonl"):
             with Transcript(session.path) as file:
                 return _prompt_of_file(file, last=False), _prompt_of_file(file, last=True)
-        return _sqlite.read(
-            session.path,
-            lambda database: (_prompt(database, session.id, last=False), _prompt(database, session.id, last=True)),
-        )
+        return _sqlite.ends(session.path, _prompt, session.id)
 
     def present(self, session: Session) -> bool:
         """Return whether *session* is a row of the database, or a file of which one will be made."""

@@ -138,10 +138,7 @@ class OpenCode(Store):
         if session.path.endswith(".json"):
             first, last = (_prompt_of_files(session.root, session.id, last=last) for last in (False, True))
             return first, last
-        return _sqlite.read(
-            session.path,
-            lambda database: (_prompt(database, session.id, last=False), _prompt(database, session.id, last=True)),
-        )
+        return _sqlite.ends(session.path, _prompt, session.id)
 
     def present(self, session: Session) -> bool:
         """Return whether *session* is a row of its database, or a file in a store without one."""
