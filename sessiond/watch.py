@@ -328,6 +328,9 @@ class _Folder:
     def on_queue_overflow(self) -> None:
         self.watcher.overflowed()
 
+    def on_events_lost(self) -> None:
+        """Nothing to do: the full queue was told just before (called since watchdog 7.1.1)."""
+
 
 def _nearest_folder(path: str) -> str:
     """Return *path*, or the nearest folder above it that exists."""

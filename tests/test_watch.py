@@ -181,6 +181,17 @@ def test_a_full_queue_is_one_loss(tmp_path: Path, watch: Callable[..., Watched])
     assert watched.losses == 2
 
 
+def test_everything_that_watchdog_calls_is_there(tmp_path: Path, watch: Callable[..., Watched]) -> None:
+    """Its callbacks are no public interface: 7.1.1 called one more, which ended the reader thread."""
+    from watchdog.observers.inotify_c import WatchCallback
+
+    called = {name for name in vars(WatchCallback) if name.startswith("on_")}
+    watched = watch(Watch(str(tmp_path), 0))
+    (folder,) = watched.watcher._folders.values()
+    assert {"on_event", "on_queue_overflow"} <= called
+    assert called <= set(dir(folder))
+
+
 def test_a_dead_reader_thread_is_replaced(tmp_path: Path, watch: Callable[..., Watched]) -> None:
     """The thread of watchdog ends at the first exception; ours is made anew."""
     watched = watch(Watch(str(tmp_path), 0))
